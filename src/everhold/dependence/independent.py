@@ -1,0 +1,41 @@
+"""Rows that do not depend on each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from everhold.dependence.base import DependenceModel
+
+if TYPE_CHECKING:
+    from everhold.privacy.curves import PrivacyCurve
+
+__all__ = ["Independent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Independent(DependenceModel):
+    """Every row is drawn without regard to the others; the laws of the rows may differ.
+
+    Examples:
+        >>> Independent().concentration(20_000)
+        20000.0
+    """
+
+    binomial_tails: ClassVar[bool] = True
+
+    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
+        """One row is one row: the mechanism's own curve (S4 with H = 1)."""
+        return curve
+
+    def concentration(self, rows: int) -> float:
+        """All rows count (S5)."""
+        return float(rows)
+
+    def describe(self) -> str:
+        """The assumption in one plain sentence."""
+        return "each sealed row was drawn independently of all the others and of the training set"
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"kind": "independent"}``."""
+        return {"kind": "independent"}

@@ -1,0 +1,125 @@
+"""Every error and warning that everhold raises, as one tree.
+
+::
+
+    EverholdError
+    ├── HoldoutRejected      (also ValueError)   the rows or settings cannot be sealed; nothing was created
+    ├── HoldoutNotFound      (also LookupError)  no holdout of that name in that storage
+    ├── QueryRejected        (also ValueError)   the question cannot be asked; nothing was charged
+    ├── BudgetExhausted                          only where a caller asked for an exception instead of a refused answer
+    ├── IntegrityError                           rows, ledger or certificate are not what was sealed or signed
+    ├── AuthError                                the steward's key is missing or is another one
+    └── DependenceError      (also ValueError)   the dependence model does not match the rows
+    EverholdWarning          (a UserWarning)
+    ├── SmallHoldoutWarning                      too few rows for a useful promise
+    ├── VacuousGuaranteeWarning                  the radius is half the range or more
+    └── NonAdaptiveWarning                       the promise holds only for questions fixed in advance
+
+Bad arguments of pure functions stay ``ValueError`` and ``TypeError``. A message says in lower case what was
+wrong, what was expected and what to do next; it never quotes sealed rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "AuthError",
+    "BudgetExhausted",
+    "DependenceError",
+    "EverholdError",
+    "EverholdWarning",
+    "HoldoutNotFound",
+    "HoldoutRejected",
+    "IntegrityError",
+    "NonAdaptiveWarning",
+    "QueryRejected",
+    "SmallHoldoutWarning",
+    "VacuousGuaranteeWarning",
+]
+
+
+class EverholdError(Exception):
+    """Base of all errors; carries data, an exit code for shells and a status for HTTP.
+
+    Args:
+        message: What was wrong, what was expected, what to do next.
+        data: Public facts about the error, safe to log and to return to an analyst.
+    """
+
+    exit_code: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+    def to_dict(self) -> dict[str, Any]:
+        """The error as plain data: ``{"error", "message", **data}``."""
+        return {"error": type(self).__name__, "message": self.message, **self.data}
+
+
+class HoldoutRejected(EverholdError, ValueError):
+    """The rows or settings cannot be sealed. Nothing was created."""
+
+    exit_code = 3
+    http_status = 422
+
+
+class HoldoutNotFound(EverholdError, LookupError):
+    """There is no holdout of that name in that storage."""
+
+    exit_code = 4
+    http_status = 404
+
+
+class QueryRejected(EverholdError, ValueError):
+    """The question cannot be asked as it stands. Nothing was charged."""
+
+    exit_code = 5
+    http_status = 422
+
+
+class BudgetExhausted(EverholdError):
+    """The budget is spent and the caller asked for an exception rather than a refused answer."""
+
+    exit_code = 6
+    http_status = 429
+
+
+class IntegrityError(EverholdError):
+    """Rows, ledger or certificate differ from what was sealed, recorded or signed."""
+
+    exit_code = 7
+    http_status = 409
+
+
+class AuthError(EverholdError):
+    """The steward's key is missing or belongs to another holdout."""
+
+    exit_code = 8
+    http_status = 401
+
+
+class DependenceError(EverholdError, ValueError):
+    """The dependence model does not match the rows it is declared for."""
+
+    exit_code = 9
+    http_status = 422
+
+
+class EverholdWarning(UserWarning):
+    """Base of all warnings."""
+
+
+class SmallHoldoutWarning(EverholdWarning):
+    """So few rows are sealed that the promise is of little use."""
+
+
+class VacuousGuaranteeWarning(EverholdWarning):
+    """The radius is half the range or more: the promise says nothing."""
+
+
+class NonAdaptiveWarning(EverholdWarning):
+    """The promise holds only for questions that were fixed before the first answer was seen."""

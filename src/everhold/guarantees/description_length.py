@@ -1,0 +1,80 @@
+"""Promises without noise: a transcript that can be described in few words cannot overfit (S3).
+
+All questions that can ever be asked form a tree. A node is the question number j together with the history of the
+answers before it: which of them were released from the holdout (f of them) and with which of the G grid values. Any
+weights ``w(node)`` fixed in advance with ``sum w <= 1`` give each asked question the level ``beta * w(node)``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["QuestionTree", "log_tree_size"]
+
+
+def log_tree_size(*, queries: int, overfits: int, grid: int) -> float:
+    """ln N of the tree with ``queries`` questions and at most ``overfits`` releases on ``grid`` values (S3).
+
+    There are ``C(j-1, f) G^f`` histories before question j with f releases; summing over j gives
+    ``N = sum_{f <= B} C(m, f+1) G^f``, at most the ``m sum_{b <= B} C(m, b) G^b`` of the cruder count.
+
+    Examples:
+        >>> log_tree_size(queries=1, overfits=0, grid=10)
+        0.0
+        >>> round(math.exp(log_tree_size(queries=3, overfits=1, grid=10)))  # 3 quiet nodes, 10 * (1 + 2) others
+        33
+    """
+    releases = np.arange(min(overfits, queries - 1) + 1, dtype=np.float64)
+    return float(logsumexp(_log_choose(float(queries), releases + 1.0) + releases * math.log(grid)))
+
+
+def _log_choose(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
+    """ln C(total, chosen); minus infinity where chosen > total."""
+    n, k = np.asarray(total, dtype=np.float64), np.asarray(chosen, dtype=np.float64)
+    possible = k <= n
+    rest = np.where(possible, n - k, 0.0)
+    return np.where(possible, gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(rest + 1.0), -np.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTree:
+    """The weighted tree of guess-and-check: half the weight on a plan, half pay as you go (S3, weighted form).
+
+    ``w = 1/2 [uniform over the planned tree] + 1/2 * 1/(j(j+1)) * 1/((f+1)(f+2)) / (C(j-1, f) G^f)``.
+
+    Attributes:
+        queries: Planned number of questions m.
+        overfits: Planned number of releases B.
+        grid: Number G of values that a released answer can take.
+
+    Examples:
+        >>> tree = QuestionTree(queries=1000, overfits=5, grid=20)
+        >>> round(float(tree.log_inverse_weight(asked=1000, released=0)), 3)
+        15.202
+    """
+
+    queries: int
+    overfits: int
+    grid: int
+
+    def log_inverse_weight(self, *, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
+        """ln(1 / w) of question number ``asked`` (from 1) after ``released`` releases, shape (...)."""
+        j, f = np.asarray(asked, dtype=np.float64), np.asarray(released, dtype=np.float64)
+        planned = np.where(
+            (j <= self.queries) & (f <= self.overfits),
+            -log_tree_size(queries=self.queries, overfits=self.overfits, grid=self.grid),
+            -np.inf,
+        )
+        as_you_go = (
+            -np.log(j) - np.log(j + 1.0) - np.log(f + 1.0) - np.log(f + 2.0)
+            - _log_choose(j - 1.0, f) - f * math.log(self.grid)
+        )  # fmt: skip
+        return -(np.logaddexp(planned, as_you_go) - math.log(2.0))

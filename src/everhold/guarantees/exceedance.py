@@ -1,0 +1,99 @@
+"""How far released answers stray from the sealed averages: ``r(alpha) >= E[max_j (|a_j - f_j(X)| - alpha)_+]``.
+
+Scales and alpha are in the units of a mean. The formulas are those of continuous noise; the library's noise lies on a
+grid. The discrete Laplace is smaller than the continuous one in the convex order, so the formulas hold for it and for
+its sums as they stand; for the discrete Gaussian they hold up to one step of the grid, which the mechanisms add.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.stats import norm
+
+__all__ = [
+    "comparison_exceedance",
+    "gaussian_exceedance",
+    "laplace_exceedance",
+    "laplace_pair_tail",
+    "wrong_side_exceedance",
+]
+
+
+def laplace_exceedance(*, alpha: float, scale: float, answers: int) -> float:
+    """``m b e^{-alpha/b}`` for m answers with Laplace noise of scale b (S1)."""
+    return answers * scale * math.exp(-alpha / scale)
+
+
+def gaussian_exceedance(*, alpha: float, scale: float, answers: int) -> float:
+    """``2 m sigma (phi(z) - z Phi(-z))``, ``z = alpha / sigma``, for m answers with Gaussian noise (S1)."""
+    z = alpha / scale
+    return float(2.0 * answers * scale * (norm.pdf(z) - z * norm.sf(z)))
+
+
+def comparison_exceedance(
+    *, excess: float, threshold_scale: float, comparison_scale: float, queries: int, overfits: int
+) -> float:
+    """Expected excess over ``T + x`` of a training answer that noise let pass (S1, Thresholdout).
+
+    The training answer is released when ``|f(X) - f(D)| + Lap(s3) <= T + Lap(s1)``. The smaller of the union over all
+    B m pairs (epoch, question), ``B m (s1^3 e^{-x/s1} - s3^3 e^{-x/s3}) / (2 (s1^2 - s3^2))``, and the split bound
+    ``B s1 e^{-x1/s1} / 2 + m s3 e^{-x2/s3} / 2`` minimised over ``x1 + x2 = x``. One-sided.
+    """
+    s1, s3 = threshold_scale, comparison_scale
+    return min(
+        queries * overfits * _pair_mean_excess(excess, s1, s3),
+        _split_mean_excess(excess, s1, s3, queries=queries, overfits=overfits),
+    )
+
+
+def _pair_mean_excess(x: float, s1: float, s3: float) -> float:
+    """E(L1 + L3 - x)_+ for independent Laplaces of scales s1, s3 and x >= 0."""
+    if math.isclose(s1, s3, rel_tol=1e-6):
+        s = max(s1, s3)  # monotone in the scales, so rounding up is safe; the limit of the quotient
+        return (3.0 * s + x) * math.exp(-x / s) / 4.0
+    return (s1**3 * math.exp(-x / s1) - s3**3 * math.exp(-x / s3)) / (2.0 * (s1**2 - s3**2))
+
+
+def _split_mean_excess(x: float, s1: float, s3: float, *, queries: int, overfits: int) -> float:
+    """``B s1 e^{-x1/s1}/2 + m s3 e^{-x2/s3}/2`` at its best split x = x1 + x2."""
+    first = (x / s3 + math.log(overfits / queries)) / (1.0 / s1 + 1.0 / s3)  # where both derivatives agree
+    x1 = min(max(first, 0.0), x)
+    return overfits * s1 * math.exp(-x1 / s1) / 2.0 + queries * s3 * math.exp(-(x - x1) / s3) / 2.0
+
+
+def laplace_pair_tail(*, excess: float, threshold_scale: float, comparison_scale: float) -> float:
+    """``t(x) = P[L1 + L3 > x]`` for independent Laplaces and x >= 0."""
+    x, s1, s3 = excess, threshold_scale, comparison_scale
+    if math.isclose(s1, s3, rel_tol=1e-6):
+        s = max(s1, s3)
+        return (2.0 + x / s) * math.exp(-x / s) / 4.0
+    return (s1**2 * math.exp(-x / s1) - s3**2 * math.exp(-x / s3)) / (2.0 * (s1**2 - s3**2))
+
+
+def wrong_side_exceedance(
+    *,
+    excess: float,
+    threshold: float,
+    threshold_scale: float,
+    comparison_scale: float,
+    answer_scale: float,
+    queries: int,
+    overfits: int,
+) -> float:
+    """What r grows by when a released answer may fall on the wrong side of the training estimate (S1, no false spending).
+
+    ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``.
+
+    Raises:
+        ValueError: If ``threshold - excess < answer_scale``: the bound needs it.
+    """
+    distance = threshold - excess
+    if distance < answer_scale:
+        raise ValueError(
+            f"threshold - excess is {distance:.3g}; expected at least the answer's scale {answer_scale:.3g}; "
+            "raise the threshold or lower the scales"
+        )
+    tail = laplace_pair_tail(excess=excess, threshold_scale=threshold_scale, comparison_scale=comparison_scale)
+    crossing = overfits * distance * math.exp(-distance / answer_scale)
+    return crossing + answer_scale / math.e * overfits * queries * tail

@@ -1,0 +1,117 @@
+"""Max-information: how much a session can inflate the probability of a bad event, in bits.
+
+``P[(X, Y) in O] <= 2^k P[X x Y in O] + beta`` for every event O, when k is the beta-approximate max-information
+between the rows X and the transcript Y. Theorems 17 and 19 hold for every law of the rows, Theorem 20
+needs them independent.
+"""
+
+from __future__ import annotations
+
+import math
+
+from everhold.guarantees.published.bound import check_count, check_fraction, check_nonnegative
+
+__all__ = [
+    "dwork_theorem_17",
+    "dwork_theorem_19",
+    "dwork_theorem_20",
+    "p_value_threshold",
+    "zhao_theorem_3",
+]
+
+_BITS = 1.0 / math.log(2.0)
+
+
+def dwork_theorem_17(transcripts: int, *, failure: float) -> float:
+    """Max-information of a transcript that takes one of finitely many values: ``log2(|Y| / beta)`` bits.
+
+    Args:
+        transcripts: |Y|, the number of transcripts that can occur, at least 1; any size of integer.
+        failure: beta, in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Dwork et al. 2015 (NIPS), Theorem 17; any law of the rows.
+    """
+    if transcripts < 1:
+        raise ValueError(f"transcripts is {transcripts!r}, expected at least 1; count every transcript that can occur")
+    check_fraction("failure", failure)
+    return math.log2(transcripts) - math.log2(failure)
+
+
+def dwork_theorem_19(rows: int, *, epsilon: float) -> float:
+    """Max-information of a purely private transcript: ``eps n log2(e)`` bits, with beta = 0.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Dwork et al. 2015 (NIPS), Theorem 19 (P3); any law of the rows.
+    """
+    check_count("rows", rows)
+    check_nonnegative("epsilon", epsilon)
+    return _BITS * epsilon * rows
+
+
+def dwork_theorem_20(rows: int, *, epsilon: float, failure: float) -> float:
+    """Max-information for independent rows: ``(eps^2 n/2 + eps sqrt(n ln(2/beta)/2)) log2(e)`` bits.
+
+    Args:
+        rows: n.
+        epsilon: Pure privacy loss of the whole session.
+        failure: beta, in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Dwork et al. 2015 (NIPS), Theorem 20 (P3); rows independent.
+    """
+    check_count("rows", rows)
+    check_nonnegative("epsilon", epsilon)
+    check_fraction("failure", failure)
+    return _BITS * (epsilon**2 * rows / 2.0 + epsilon * math.sqrt(rows * math.log(2.0 / failure) / 2.0))
+
+
+def zhao_theorem_3(rows: int, *, leakage: float, failure: float) -> float:
+    """Max-information under Bayesian privacy: ``(2 eps^2 n + eps sqrt(2 n ln(2/beta))) log2(e)`` bits (P3).
+
+    This is Theorem 20 at twice the epsilon. For independent rows the leakage is the pure privacy loss, and
+    :func:`dwork_theorem_20` is smaller. For dependent rows the published proof has an open gap (erratum 5).
+
+    Args:
+        rows: n.
+        leakage: Bayesian privacy loss of the whole session.
+        failure: beta, in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Zhao 2017, Theorem 3.
+    """
+    return dwork_theorem_20(rows, epsilon=2.0 * leakage, failure=failure)
+
+
+def p_value_threshold(level: float, *, bits: float, failure: float = 0.0) -> float:
+    """Threshold for the p-value of a test chosen after a session: ``(level - beta) / 2^k`` (statement P3).
+
+    Rejecting at this threshold keeps the probability of a false rejection at most `level`, whatever test was chosen.
+
+    Args:
+        level: Wished probability of a false rejection, in (0, 1).
+        bits: k, the beta-approximate max-information of the session.
+        failure: beta, in [0, level).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Dwork et al. 2015 (NIPS), section 3; Zhao 2017, after Theorem 3.
+
+    Examples:
+        >>> p_value_threshold(0.05, bits=3.0, failure=0.01)
+        0.005
+    """
+    check_fraction("level", level)
+    check_nonnegative("bits", bits)
+    if not 0.0 <= failure < level:
+        raise ValueError(f"failure is {failure!r}, expected a number in [0, level = {level!r}); pass a smaller one")
+    return (level - failure) * math.exp2(-bits)

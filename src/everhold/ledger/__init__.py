@@ -1,0 +1,20 @@
+"""The append-only record of questions, answers and spending (SQLite now; PostgreSQL can follow)."""
+
+from __future__ import annotations
+
+from everhold.ledger.records import Committed, Entry, Head, HoldoutRecord, Outcome, Question
+from everhold.ledger.store import LedgerStore
+from everhold.ledger.verify import Finding, VerificationReport, verify
+
+__all__ = [
+    "Committed",
+    "Entry",
+    "Finding",
+    "Head",
+    "HoldoutRecord",
+    "LedgerStore",
+    "Outcome",
+    "Question",
+    "VerificationReport",
+    "verify",
+]

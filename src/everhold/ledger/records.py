@@ -1,0 +1,119 @@
+"""The values that go into the ledger and come out of it. State and answers are kept out of every repr."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Committed", "Entry", "Head", "HoldoutRecord", "Outcome", "Question"]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldoutRecord:
+    """One sealed holdout.
+
+    Attributes:
+        id: Random identifier, 32 hexadecimal digits.
+        name: Unique in its database.
+        created: UTC, ISO 8601.
+        configuration: Public facts: mechanism, rows, fingerprints, promise ...
+    """
+
+    id: str
+    name: str
+    created: str
+    configuration: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question as the ledger knows it.
+
+    Attributes:
+        fingerprint: SHA-256 in 64 hexadecimal digits; the same fingerprint is the same question.
+        description: Public description, plain JSON data.
+    """
+
+    fingerprint: str
+    description: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a mechanism decided about one new question.
+
+    Attributes:
+        answer: The exact answer, plain JSON data.
+        charged: What it costs, an integer >= 0 in the mechanism's own unit.
+    """
+
+    answer: dict[str, Any] = field(repr=False)
+    charged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """An answer that is on disk.
+
+    Attributes:
+        sequence: Number of its entry, from 1.
+        answer: The exact answer; for a repeat, the one given the first time.
+        charged: 0 for a repeat.
+        repeated: Whether the question had been answered before, or earlier in the same batch.
+        state_after: The mechanism's state after the whole batch (secret).
+    """
+
+    sequence: int
+    answer: dict[str, Any] = field(repr=False)
+    charged: int
+    repeated: bool
+    state_after: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a holdout's ledger stands.
+
+    Attributes:
+        sequence: Number of the last entry, 0 before the first.
+        charged: Sum of all charges.
+        entry_hash: Hash of the last entry, or of the sealed holdout before the first.
+        state: The mechanism's state (secret).
+    """
+
+    sequence: int
+    charged: int
+    entry_hash: str
+    state: dict[str, Any] = field(repr=False)
+
+    @property
+    def asked(self) -> int:
+        """Number of different questions answered; every one is an entry."""
+        return self.sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the record.
+
+    Attributes:
+        sequence: From 1, without gaps.
+        question: Fingerprint of the question.
+        description: Public description of the question.
+        answer: The exact answer.
+        charged: What it cost.
+        asked_at: UTC, ISO 8601.
+        state_seal: Keyed commitment to the state after the batch this entry came in.
+        previous_hash: Hash of the entry before.
+        entry_hash: Hash of this entry.
+    """
+
+    sequence: int
+    question: str
+    description: dict[str, Any]
+    answer: dict[str, Any] = field(repr=False)
+    charged: int
+    asked_at: str
+    state_seal: str
+    previous_hash: str
+    entry_hash: str

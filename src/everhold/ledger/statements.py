@@ -1,0 +1,258 @@
+"""The SQL of the ledger, and what lies between its rows and our values."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, insert, select, update
+
+from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
+from everhold.ledger import chain
+from everhold.ledger.records import Entry, Head, HoldoutRecord, Outcome, Question
+from everhold.ledger.schema import entries, head, holdouts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+__all__ = [
+    "ALL_ENTRIES",
+    "ENTRY",
+    "NAMES",
+    "PAGE",
+    "answered",
+    "append",
+    "find_head",
+    "find_holdout",
+    "insert_holdout",
+    "locked_head",
+    "now",
+    "read_entry",
+    "read_head",
+    "read_holdout",
+]
+
+_LOOKUP_SIZE = 500
+
+NAMES = select(holdouts.c.name).order_by(holdouts.c.name)
+ENTRY = select(entries).where(
+    entries.c.holdout_id == bindparam("holdout"), entries.c.question == bindparam("fingerprint")
+)
+ALL_ENTRIES = select(entries).where(entries.c.holdout_id == bindparam("holdout")).order_by(entries.c.sequence)
+PAGE = ALL_ENTRIES.where(entries.c.sequence > bindparam("after")).limit(bindparam("size"))
+
+_HOLDOUT = select(holdouts).where(holdouts.c.name == bindparam("name"))
+_HEAD = select(head).where(head.c.holdout_id == bindparam("holdout"))
+_HEAD_LOCKED = _HEAD.with_for_update()  # SQLite has no row locks; there BEGIN IMMEDIATE has locked the file
+_ANSWERED = select(entries.c.question, entries.c.sequence, entries.c.answer).where(
+    entries.c.holdout_id == bindparam("holdout"),
+    entries.c.question.in_(bindparam("fingerprints", expanding=True)),
+)
+_INSERT_HOLDOUT = insert(holdouts)
+_INSERT_HEAD = insert(head)
+_INSERT_ENTRIES = insert(entries)
+_MOVE_HEAD = (
+    update(head)
+    .where(
+        head.c.holdout_id == bindparam("holdout"),
+        head.c.sequence == bindparam("from_sequence"),
+        head.c.entry_hash == bindparam("from_hash"),
+    )
+    .values(
+        sequence=bindparam("to_sequence"),
+        charged=bindparam("to_charged"),
+        state=bindparam("to_state"),
+        entry_hash=bindparam("to_hash"),
+        head_seal=bindparam("to_seal"),
+    )
+    .returning(head.c.sequence)
+)
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601, with microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def find_holdout(connection: Connection, name: str) -> dict[str, Any]:
+    """The row of that holdout, or `HoldoutNotFound` with the names that exist."""
+    row = connection.execute(_HOLDOUT, {"name": name}).first()
+    if row is None:
+        names = list(connection.scalars(NAMES))
+        known = "the holdouts there are " + ", ".join(map(repr, names)) if names else "there are none yet"
+        raise HoldoutNotFound(f"there is no holdout named {name!r}; {known}", name=name, names=names)
+    return row._asdict()
+
+
+def find_head(
+    connection: Connection,
+    holdout_id: str,
+    *,
+    locked: bool = False,
+    missing: type[EverholdError] = HoldoutNotFound,
+) -> dict[str, Any]:
+    """The head row of that holdout; an error of type `missing` if there is none."""
+    row = connection.execute(_HEAD_LOCKED if locked else _HEAD, {"holdout": holdout_id}).first()
+    if row is None:
+        raise missing(f"no ledger has a head for the holdout {holdout_id!r}; expected the id that `record(name)` gives")
+    return row._asdict()
+
+
+def insert_holdout(connection: Connection, record: HoldoutRecord, state: dict[str, Any], *, seal_key: bytes) -> None:
+    """Add a holdout and its head, at sequence 0."""
+    first = chain.genesis_hash(
+        holdout=record.id, name=record.name, created=record.created, configuration=record.configuration
+    )
+    connection.execute(
+        _INSERT_HOLDOUT,
+        {
+            "id": record.id,
+            "name": record.name,
+            "created": record.created,
+            "configuration": chain.canonical(record.configuration),
+        },
+    )
+    start = Head(0, 0, first, state)
+    connection.execute(
+        _INSERT_HEAD,
+        {
+            "holdout_id": record.id,
+            "sequence": start.sequence,
+            "charged": start.charged,
+            "state": chain.canonical(state),
+            "entry_hash": first,
+            "head_seal": _seal(record.id, start, seal_key),
+        },
+    )
+
+
+def locked_head(connection: Connection, holdout_id: str, *, seal_key: bytes) -> Head:
+    """The head, for writing, if it carries this key's seal: nothing is built on an altered state."""
+    row = find_head(connection, holdout_id, locked=True)
+    found = read_head(row)
+    if not hmac.compare_digest(_seal(holdout_id, found, seal_key).encode(), str(row["head_seal"]).encode()):
+        raise IntegrityError(
+            "the ledger's head does not carry the seal of this key; expected the steward's key and an unaltered "
+            "ledger; nothing was charged; check the key, then verify the ledger"
+        )
+    return found
+
+
+def answered(connection: Connection, holdout_id: str, questions: Sequence[Question]) -> dict[str, tuple[int, str]]:
+    """Sequence and answer (canonical JSON) of those questions that have an entry, by fingerprint."""
+    known: dict[str, tuple[int, str]] = {}
+    for start in range(0, len(questions), _LOOKUP_SIZE):
+        fingerprints = [question.fingerprint for question in questions[start : start + _LOOKUP_SIZE]]
+        rows = connection.execute(_ANSWERED, {"holdout": holdout_id, "fingerprints": fingerprints})
+        known.update({question: (sequence, answer) for question, sequence, answer in rows})
+    return known
+
+
+def append(
+    connection: Connection,
+    holdout_id: str,
+    before: Head,
+    questions: Sequence[Question],
+    outcomes: Sequence[Outcome],
+    state: dict[str, Any],
+    *,
+    seal_key: bytes,
+) -> dict[str, tuple[int, str]]:
+    """Append one entry for each question and move the head; returns what `answered` would find."""
+    last = before.sequence + len(questions)
+    asked_at = now()
+    # One seal for the batch: the states between its entries never exist outside the step.
+    seal = chain.state_seal(seal_key, holdout=holdout_id, sequence=last, state=state)
+    previous = before.entry_hash
+    rows: list[dict[str, Any]] = []
+    for sequence, (question, outcome) in enumerate(zip(questions, outcomes, strict=True), before.sequence + 1):
+        fields: dict[str, Any] = {
+            "sequence": sequence,
+            "question": question.fingerprint,
+            "charged": outcome.charged,
+            "asked_at": asked_at,
+            "state_seal": seal,
+            "previous_hash": previous,
+        }
+        previous = chain.entry_hash(
+            holdout=holdout_id, description=question.description, answer=outcome.answer, **fields
+        )
+        fields |= {
+            "holdout_id": holdout_id,
+            "description": chain.canonical(question.description),
+            "answer": chain.canonical(outcome.answer),
+            "entry_hash": previous,
+        }
+        rows.append(fields)
+    connection.execute(_INSERT_ENTRIES, rows)
+    charged = before.charged + sum(outcome.charged for outcome in outcomes)
+    _move_head(connection, holdout_id, before, Head(last, charged, previous, state), seal_key=seal_key)
+    return {row["question"]: (row["sequence"], row["answer"]) for row in rows}
+
+
+def _move_head(connection: Connection, holdout_id: str, before: Head, after: Head, *, seal_key: bytes) -> None:
+    moved = connection.execute(
+        _MOVE_HEAD,
+        {
+            "holdout": holdout_id,
+            "from_sequence": before.sequence,
+            "from_hash": before.entry_hash,
+            "to_sequence": after.sequence,
+            "to_charged": after.charged,
+            "to_state": chain.canonical(after.state),
+            "to_hash": after.entry_hash,
+            "to_seal": _seal(holdout_id, after, seal_key),
+        },
+    ).all()
+    if len(moved) != 1:
+        raise EverholdError("the ledger moved on while the question was answered; nothing was charged; ask again")
+
+
+def _seal(holdout_id: str, at: Head, seal_key: bytes) -> str:
+    return chain.head_seal(
+        seal_key,
+        holdout=holdout_id,
+        sequence=at.sequence,
+        charged=at.charged,
+        entry_hash=at.entry_hash,
+        state=at.state,
+    )
+
+
+def read_holdout(row: Mapping[str, Any]) -> HoldoutRecord:
+    """A row of `holdouts` as a value."""
+    return HoldoutRecord(row["id"], row["name"], row["created"], _parse(row["configuration"]))
+
+
+def read_head(row: Mapping[str, Any]) -> Head:
+    """A row of `head` as a value."""
+    return Head(row["sequence"], row["charged"], row["entry_hash"], _parse(row["state"]))
+
+
+def read_entry(row: Mapping[str, Any]) -> Entry:
+    """A row of `entries` as a value."""
+    return Entry(
+        sequence=row["sequence"],
+        question=row["question"],
+        description=_parse(row["description"]),
+        answer=_parse(row["answer"]),
+        charged=row["charged"],
+        asked_at=row["asked_at"],
+        state_seal=row["state_seal"],
+        previous_hash=row["previous_hash"],
+        entry_hash=row["entry_hash"],
+    )
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError, RecursionError):  # the original message quotes the text
+        value = None
+    if not isinstance(value, dict):
+        raise IntegrityError("a field of the ledger is not the JSON it was written as; verify the ledger") from None
+    return value

@@ -1,0 +1,224 @@
+"""Is the ledger what was written? Recomputes every hash, every sum and, with the key, the seals."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everhold.ledger import chain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from everhold.ledger.store import LedgerStore
+
+__all__ = ["Finding", "VerificationReport", "check_chain", "verify"]
+
+_TEXTS = {
+    "holdouts": ("id", "name", "created"),
+    "head": ("holdout_id", "entry_hash", "head_seal"),
+    "entries": ("holdout_id", "question", "asked_at", "state_seal", "previous_hash", "entry_hash"),
+}
+_COUNTS = {"holdouts": (), "head": ("sequence", "charged"), "entries": ("sequence", "charged")}
+_JSON = {"holdouts": ("configuration",), "head": ("state",), "entries": ("description", "answer")}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it was written.
+
+    Attributes:
+        sequence: Number of the entry, or None for the holdout, its head or the whole file.
+        what: In plain words; quotes neither state nor answers.
+    """
+
+    sequence: int | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationReport:
+    """What a verification found.
+
+    Attributes:
+        name: The holdout's.
+        entries: How many entries were checked.
+        findings: Everything that is wrong, in the order of the ledger.
+        keyed: Whether the seals were checked too. Without the key, an altered state is not seen, nor a chain whose
+            hashes were all computed anew from some entry to the head.
+    """
+
+    name: str
+    entries: int
+    findings: tuple[Finding, ...]
+    keyed: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+
+def verify(
+    store: LedgerStore, name: str, *, seal_key: bytes | None, expected_head: tuple[int, str] | None = None
+) -> VerificationReport:
+    """Check one holdout's ledger; writers are not held up meanwhile.
+
+    Args:
+        store: The open ledger.
+        name: The holdout's name.
+        seal_key: The steward's key, to check the seals as well; None leaves them out.
+        expected_head: Sequence and entry hash from an earlier certificate. Only this shows that the whole file was
+            replaced by an older copy of itself.
+
+    Raises:
+        HoldoutNotFound: If there is no such holdout.
+        IntegrityError: If the file is so damaged that it cannot be read.
+    """
+    with store.snapshot(name) as snapshot:
+        report = check_chain(
+            snapshot.holdout, snapshot.head, snapshot.entries, seal_key=seal_key, expected_head=expected_head
+        )
+    damage = tuple(Finding(None, f"the database finds its file damaged: {what}") for what in snapshot.damage)
+    return VerificationReport(report.name, report.entries, damage + report.findings, report.keyed)
+
+
+def check_chain(
+    holdout: Mapping[str, Any],
+    head: Mapping[str, Any],
+    entries: Iterable[Mapping[str, Any]],
+    *,
+    seal_key: bytes | None,
+    expected_head: tuple[int, str] | None = None,
+) -> VerificationReport:
+    """The same on plain rows (field by name, JSON fields as text), as the tables hold them; reads `entries` once."""
+    findings = [Finding(None, f"the holdout {what}") for what in _malformed("holdouts", holdout)]
+    walk = _Walk(str(holdout["id"]), "" if findings else _genesis(holdout), expected_head)
+    for row in entries:
+        findings.extend(walk.step(row))
+    findings.extend(Finding(None, f"the head {what}") for what in _head_findings(head, walk, seal_key))
+    if not walk.expected_met:
+        findings.append(
+            Finding(None, "the chain does not pass through the expected head: entries are gone or replaced")
+        )
+    return VerificationReport(str(holdout["name"]), walk.entries, tuple(findings), keyed=seal_key is not None)
+
+
+def _genesis(holdout: Mapping[str, Any]) -> str:
+    return chain.genesis_hash(
+        holdout=holdout["id"],
+        name=holdout["name"],
+        created=holdout["created"],
+        configuration=json.loads(holdout["configuration"]),
+    )
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What has to be remembered from one entry to the next."""
+
+    holdout: str
+    previous: str
+    expected_head: tuple[int, str] | None
+    entries: int = 0
+    sequence: int = 0
+    charged: int = 0
+    state_seal: str | None = None
+    expected_met: bool = False
+    questions: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.expected_met = self.expected_head in (None, (0, self.previous))
+
+    def step(self, row: Mapping[str, Any]) -> Iterator[Finding]:
+        """Take one entry and say what is wrong with it."""
+        self.entries += 1
+        expected = self.sequence + 1
+        malformed = list(_malformed("entries", row))
+        if malformed:  # its fields cannot be trusted; go on as if it were the entry expected here
+            self.sequence, self.previous = expected, str(row["entry_hash"])
+            yield from (Finding(expected, f"the entry {what}") for what in malformed)
+            return
+        number = row["sequence"]
+        if number != expected:
+            yield Finding(number, f"the entry is number {number}, expected {expected}: entries are missing or added")
+        if row["previous_hash"] != self.previous:
+            yield Finding(number, "the entry does not continue the one before it")
+        if row["entry_hash"] != _entry_hash(self.holdout, row):
+            yield Finding(number, "the entry was altered: its hash is not that of its fields")
+        if row["question"] in self.questions:
+            yield Finding(number, "the entry's question had been answered before")
+        self._remember(row)
+
+    def _remember(self, row: Mapping[str, Any]) -> None:
+        self.sequence, self.previous, self.state_seal = row["sequence"], row["entry_hash"], row["state_seal"]
+        self.charged += row["charged"]
+        self.questions.add(row["question"])
+        if (self.sequence, self.previous) == self.expected_head:
+            self.expected_met = True
+
+
+def _entry_hash(holdout: str, row: Mapping[str, Any]) -> str:
+    return chain.entry_hash(
+        holdout=holdout,
+        sequence=row["sequence"],
+        question=row["question"],
+        description=json.loads(row["description"]),
+        answer=json.loads(row["answer"]),
+        charged=row["charged"],
+        asked_at=row["asked_at"],
+        state_seal=row["state_seal"],
+        previous_hash=row["previous_hash"],
+    )
+
+
+def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None) -> Iterator[str]:
+    malformed = list(_malformed("head", head))
+    if malformed:
+        yield from malformed
+        return
+    if head["sequence"] != walk.sequence:
+        yield f"is at entry {head['sequence']}, but the last entry is number {walk.sequence}"
+    if head["entry_hash"] != walk.previous:
+        yield "does not carry the hash of the last entry"
+    if head["charged"] != walk.charged:
+        yield f"says that {head['charged']} was charged, but the entries add up to {walk.charged}"
+    if seal_key is not None:
+        yield from _seal_findings(head, walk, seal_key)
+
+
+def _seal_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes) -> Iterator[str]:
+    state = json.loads(head["state"])
+    seal = chain.head_seal(
+        seal_key,
+        holdout=walk.holdout,
+        sequence=head["sequence"],
+        charged=head["charged"],
+        entry_hash=head["entry_hash"],
+        state=state,
+    )
+    if not hmac.compare_digest(seal.encode(), head["head_seal"].encode()):
+        yield "does not carry the seal of this key: it was altered, or the key is another one"
+    expected = chain.state_seal(seal_key, holdout=walk.holdout, sequence=head["sequence"], state=state)
+    if walk.state_seal is not None and not hmac.compare_digest(expected.encode(), walk.state_seal.encode()):
+        yield "has a state that is not the one sealed in the last entry"
+
+
+def _malformed(table: str, row: Mapping[str, Any]) -> Iterator[str]:
+    """Fields of a wrong type, and JSON that is not written in the one canonical way."""
+    yield from (f"has a {name} that is not text" for name in _TEXTS[table] if type(row[name]) is not str)
+    yield from (f"has a {name} that is not a count" for name in _COUNTS[table] if not _is_count(row[name]))
+    yield from (f"has a {name} that is not canonical JSON" for name in _JSON[table] if not _is_canonical(row[name]))
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_canonical(value: object) -> bool:
+    try:
+        return isinstance(value, str) and value.startswith("{") and chain.canonical(json.loads(value)) == value
+    except (ValueError, RecursionError):
+        return False

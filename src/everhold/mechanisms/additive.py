@@ -1,0 +1,173 @@
+"""Mechanisms that answer a fixed number of adaptive questions by adding noise to each sealed average."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.stats import norm
+
+from everhold.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
+from everhold.guarantees.transfer import TransferBound, leakage_bound, transferred_interval
+from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, positive
+from everhold.privacy.curves import GaussianCurve, PrivacyCurve, PureCurve
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.privacy.noise import Noise
+    from everhold.queries.evaluation import Evaluations
+
+__all__ = ["GaussianMechanism", "LaplaceMechanism"]
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveNoise(Mechanism):
+    """Common steps of the Gaussian and the Laplace mechanism.
+
+    Attributes:
+        scale: Scale of the noise on each mean.
+    """
+
+    scale: float
+
+    _privacy_delta: ClassVar[float]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "scale")
+        if self.scale_on_grid(self.scale) > 64 * self.steps:
+            raise ValueError(f"scale is {self.scale}; expected at most 64 times the range of a mean")
+
+    @classmethod
+    def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
+        """The scale with the smallest radius for the wish.
+
+        Args:
+            rows: Number of sealed rows.
+            queries: Number of adaptive questions.
+            confidence: 1 - beta, in (0, 1).
+            **shared: ``dependence`` and ``unit``, as in the constructor.
+        """
+        start = cls(rows=rows, queries=queries, confidence=confidence, scale=1.0, **shared)
+        typical = math.sqrt(math.sqrt(queries)) / rows  # smallest scale that could be of use, within a factor
+        best = minimize_scalar(
+            lambda log_scale: replace(start, scale=math.exp(log_scale))._bound().radius,
+            bounds=(math.log(typical / 10.0), math.log(max(typical * 1e4, 1.0))),
+            method="bounded",
+            options={"xatol": 1e-6},
+        )
+        return replace(start, scale=math.exp(float(best.x)))
+
+    @abstractmethod
+    def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]: ...
+
+    @abstractmethod
+    def _sampling(self) -> tuple[float, float]:
+        """The best alpha and r(alpha) there."""
+
+    @abstractmethod
+    def curve(self) -> PrivacyCurve: ...
+
+    def _bound(self) -> TransferBound:
+        alpha, exceedance = self._sampling()
+        leak = leakage_bound(self.dependence.leakage(self.curve(), self.rows), confidence=self.confidence)
+        excess = (exceedance + leak.delta) / self.beta
+        return TransferBound(radius=alpha + leak.bias + excess, alpha=alpha, epsilon=leak.epsilon, excess=excess)
+
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """Each sealed sum plus fresh noise, until the planned number of questions is used up."""
+        count = min(len(evaluations), self.queries - state.asked)
+        replies = Replies.refused(len(evaluations))
+        answered = slice(0, count)
+        values = (evaluations.totals[answered, 0] + self._noise(noise, count)) / self.steps
+        bound = _cached_bound(self)
+        interval = transferred_interval(
+            values, margin=bound.alpha + bound.excess + self.rounding, epsilon=bound.epsilon
+        )
+        replies.put(answered, values, interval, Source.HOLDOUT)
+        return replace(state, asked=state.asked + count, overfits=state.overfits + count), replies
+
+    def promise(self) -> Promise:
+        """S1 with the exact curve of all answers together."""
+        bound = _cached_bound(self)
+        return Promise(
+            statement=bound.statement,
+            radius=bound.radius + self.rounding,
+            confidence=self.confidence,
+            assumptions=(self.dependence.describe(),),
+            details={"alpha": bound.alpha, "epsilon": bound.epsilon, "excess": bound.excess},
+            privacy=(self.curve().epsilon(self._privacy_delta), self._privacy_delta),
+        )
+
+    def quote(self, state: State) -> Quote:
+        """Every answer costs one of the planned questions."""
+        refused = state.asked >= self.queries
+        radius = None if refused else self.promise().radius
+        charge = 0 if refused else 1
+        return Quote(radius, radius, charge, charge, refused)
+
+
+@lru_cache(maxsize=256)
+def _cached_bound(mechanism: AdditiveNoise) -> TransferBound:
+    return mechanism._bound()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianMechanism(AdditiveNoise):
+    """Gaussian noise on every answer; m adaptive answers are exactly ``sqrt(m)/(n sigma)``-GDP together (S1).
+
+    Examples:
+        >>> mechanism = GaussianMechanism.tuned(rows=50_000, queries=1_000)
+        >>> round(mechanism.promise().radius, 4)
+        0.0842
+    """
+
+    name: ClassVar[str] = "gaussian"
+    _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
+
+    @property
+    def rounding(self) -> float:
+        """Also what the discrete Gaussian's curve may exceed the continuous one's by (docs/theory, the grid)."""
+        return super().rounding + 70.0 * self.queries / self.scale_on_grid(self.scale) ** 2
+
+    def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
+        return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")
+
+    def _sampling(self) -> tuple[float, float]:
+        z = max(float(norm.isf(self.beta / (2.0 * self.queries))), 0.0)  # where d/dalpha (alpha + r/beta) = 0
+        alpha = z * self.scale
+        return alpha, gaussian_exceedance(alpha=alpha, scale=self.scale, answers=self.queries)
+
+    def curve(self) -> GaussianCurve:
+        """Gaussian differential privacy of all m answers."""
+        return GaussianCurve(mu=math.sqrt(self.queries) * self.unit / self.scale_on_grid(self.scale))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceMechanism(AdditiveNoise):
+    """Laplace noise on every answer; m answers are the m-fold composition of a pure ``1/(n b)`` (S1).
+
+    Examples:
+        >>> mechanism = LaplaceMechanism.tuned(rows=50_000, queries=10)
+        >>> mechanism.promise().statement
+        'S1'
+    """
+
+    name: ClassVar[str] = "laplace"
+    _privacy_delta: ClassVar[float] = 0.0
+
+    def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
+        return noise.laplace(self.scale_on_grid(self.scale), size, stream="answer")
+
+    def _sampling(self) -> tuple[float, float]:
+        alpha = self.scale * math.log(self.queries / self.beta)  # where d/dalpha (alpha + r/beta) = 0
+        return alpha, laplace_exceedance(alpha=alpha, scale=self.scale, answers=self.queries)
+
+    def curve(self) -> PureCurve:
+        """m-fold composition of the exact pure loss of one answer."""
+        return PureCurve(self.unit / self.scale_on_grid(self.scale), times=self.queries)

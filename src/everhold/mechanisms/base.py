@@ -1,0 +1,280 @@
+"""What every mechanism is: frozen parameters, a small state, pure steps from evaluations to replies.
+
+A mechanism never sees rows, files or clocks. The ledger stores its `State` in the same transaction as the reply, so a
+crash, a restart or a second process changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from everhold.dependence import DependenceModel, Independent
+from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
+from everhold.queries.evaluation import UNIT, Evaluations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.privacy.curves import PrivacyCurve
+    from everhold.privacy.noise import Noise
+
+__all__ = ["MOST_GRID_STEPS", "Mechanism", "Promise", "Quote", "Replies", "Source", "State"]
+
+MOST_GRID_STEPS = 2**56
+"""Largest ``rows * unit``: sums and their noise stay far inside 64 bits."""
+
+
+class Source(IntEnum):
+    """Where an answer comes from."""
+
+    TRAINING = 0
+    GUESS = 1
+    HOLDOUT = 2
+    REFUSED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a mechanism remembers between two questions.
+
+    Attributes:
+        asked: Questions answered so far; refused ones do not count.
+        overfits: Answers that came from the holdout so far.
+        carried_noise: Noise that stays in force from question to question (a noisy threshold), in grid units. Secret.
+    """
+
+    asked: int = 0
+    overfits: int = 0
+    carried_noise: int = field(default=0, repr=False)
+
+    def to_dict(self) -> dict[str, int]:
+        """The state as plain data, for the ledger alone."""
+        return {"asked": self.asked, "overfits": self.overfits, "carried_noise": self.carried_noise}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, int]) -> Self:
+        """The inverse of `to_dict`."""
+        return cls(**data)
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """A batch of replies; every array has the shape (questions,).
+
+    Attributes:
+        values: Released answers in [0, 1]; nan where refused.
+        lows: Lower ends of the intervals; nan where refused.
+        highs: Upper ends of the intervals; nan where refused.
+        sources: `Source` of each answer.
+        charged: 1 where the sealed rows were the source, else 0.
+    """
+
+    values: NDArray[np.float64]
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
+    sources: NDArray[np.int8]
+    charged: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def refused(cls, count: int) -> Self:
+        """``count`` refusals, to be filled in where there is an answer."""
+        nothing = np.full(count, np.nan)
+        return cls(
+            nothing,
+            nothing.copy(),
+            nothing.copy(),
+            np.full(count, Source.REFUSED, dtype=np.int8),
+            np.zeros(count, dtype=np.int64),
+        )
+
+    def put(
+        self,
+        where: slice | NDArray[np.bool_],
+        values: NDArray[np.float64],
+        interval: tuple[NDArray[np.float64], NDArray[np.float64]],
+        source: Source,
+    ) -> None:
+        """Fill in answers of one source, clipped to [0, 1]."""
+        self.values[where] = np.clip(values, 0.0, 1.0)
+        self.lows[where] = np.clip(interval[0], 0.0, 1.0)
+        self.highs[where] = np.clip(interval[1], 0.0, 1.0)
+        self.sources[where] = source
+        self.charged[where] = int(source == Source.HOLDOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a mechanism promises before the first question.
+
+    Attributes:
+        statement: Number of the statement in docs/theory that proves it.
+        radius: Half-width that holds for every answer at once, in the units of a mean over [0, 1].
+        confidence: Probability with which all of it holds, 1 - beta.
+        assumptions: In plain words, what has to be true.
+        details: Numbers that enter the statement, by name.
+        privacy: ``(epsilon, delta)`` of differential privacy towards every sealed row; None where no noise is added.
+        spends_only_beyond: Budget is spent only on questions whose guess is at least this far from the population's
+            value; None where nothing is promised about that.
+    """
+
+    statement: str
+    radius: float
+    confidence: float
+    assumptions: tuple[str, ...]
+    details: dict[str, float]
+    privacy: tuple[float, float] | None = None
+    spends_only_beyond: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The price of the next question.
+
+    Attributes:
+        radius: Half-width if the answer is the guess.
+        radius_if_charged: Half-width if the answer comes from the holdout.
+        charged_if_confirmed: What is charged if the guess holds.
+        charged_at_most: What is charged at most.
+        refused: Whether the next question would be refused.
+    """
+
+    radius: float | None
+    radius_if_charged: float | None
+    charged_if_confirmed: int
+    charged_at_most: int
+    refused: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(ABC):
+    """Parameters that all mechanisms share.
+
+    Attributes:
+        rows: Number of sealed rows n.
+        queries: Number of questions m that is planned for.
+        confidence: 1 - beta, in (0, 1).
+        dependence: How the rows hang together.
+        unit: Grid steps between the row values 0 and 1 (theory, section 6).
+    """
+
+    rows: int
+    queries: int
+    confidence: float = 0.95
+    dependence: DependenceModel = field(default_factory=Independent)
+    unit: int = UNIT
+
+    name: ClassVar[str]
+    needs_guess: ClassVar[bool] = False
+    adaptive: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for field_name in ("rows", "queries", "unit"):
+            value = getattr(self, field_name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{field_name} is {value!r}; expected a whole number of at least 1")
+        if not 0.0 < self.confidence < 1.0:
+            raise ValueError(f"confidence is {self.confidence}; expected a number strictly between 0 and 1, such as 0.95")
+        if self.rows * self.unit > MOST_GRID_STEPS:
+            raise ValueError(f"rows is {self.rows}; expected at most {MOST_GRID_STEPS // self.unit} with this grid")
+
+    @property
+    def beta(self) -> float:
+        """Probability that is left for the promise to fail."""
+        return 1.0 - self.confidence
+
+    @property
+    def steps(self) -> int:
+        """Grid units of a sum that make a mean of 1."""
+        return self.rows * self.unit
+
+    @property
+    def rounding(self) -> float:
+        """What rounding rows to the grid and noise to whole steps adds to every half-width (theory, section 6)."""
+        return 2.0 / self.unit
+
+    @property
+    def parts(self) -> int:
+        """Into how many disjoint parts the rows are split, each for one question."""
+        return 1
+
+    def start(self, noise: Noise) -> State:
+        """The state before the first question."""
+        return State()
+
+    def answer(self, state: State, evaluation: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """One question: `answer_many` with a batch of one."""
+        return self.answer_many(state, evaluation, noise)
+
+    @abstractmethod
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """Answer a batch; for the same noise streams it equals the loop over its questions."""
+
+    @abstractmethod
+    def promise(self) -> Promise:
+        """The promise for all answers at once."""
+
+    @abstractmethod
+    def quote(self, state: State) -> Quote:
+        """The price of the next question, from public state alone."""
+
+    def curve(self) -> PrivacyCurve | None:
+        """Hockey-stick curve of the whole transcript for one replaced row; None where no noise is added."""
+        return None
+
+    def remaining(self, state: State) -> dict[str, int]:
+        """What is left of the budget, by name."""
+        return {"questions": max(self.queries - state.asked, 0)}
+
+    def not_excluded(
+        self, low_mean: NDArray[np.float64], high_mean: NDArray[np.float64], *, rows: int, log_inverse_level: ArrayLike
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Population values that a sealed mean of ``rows`` rows in the given range does not exclude (S3, S5)."""
+        if self.dependence.binomial_tails:
+            low, high = binomial_interval(low_mean, high_mean, rows=rows, log_inverse_level=log_inverse_level)
+        else:
+            reach = hoeffding_radius(rows=self.effective_rows(rows), log_inverse_level=log_inverse_level)
+            low, high = low_mean - reach, high_mean + reach
+        return low - self.rounding, high + self.rounding
+
+    def effective_rows(self, rows: int) -> float:
+        """Effective number of independent rows of ``rows`` of the sealed ones (S5)."""
+        return self.dependence.concentration(self.rows) * rows / self.rows
+
+    def scale_on_grid(self, scale: float) -> int:
+        """A noise scale of a mean as a whole number of grid steps of the sum, rounded up."""
+        return int(np.ceil(scale * self.steps))
+
+    def parameters(self) -> dict[str, Any]:
+        """The mechanism's own parameters, by name."""
+        shared = {f.name for f in dataclasses.fields(Mechanism)}
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in shared}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mechanism as plain data; part of the configuration and of the certificate."""
+        return {
+            "mechanism": self.name,
+            "rows": self.rows,
+            "queries": self.queries,
+            "confidence": self.confidence,
+            "unit": self.unit,
+            "parameters": self.parameters(),
+        }
+
+
+def positive(mechanism: Mechanism, *names: str) -> None:
+    """Check that the named parameters are positive finite numbers."""
+    for name in names:
+        value = getattr(mechanism, name)
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name} is {value}; expected a positive number")

@@ -1,0 +1,208 @@
+"""Guess and check: a guess is confirmed or corrected, without noise, pay as you go (S3, weighted form)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.description_length import QuestionTree
+from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.privacy.noise import Noise
+    from everhold.queries.evaluation import Evaluations
+
+__all__ = ["GuessAndCheck"]
+
+_MOST_OVERFITS_COUNTED = 2**16
+_GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuessAndCheck(Mechanism):
+    """A guess within ``T_j`` of the sealed average is confirmed; otherwise the average is released on a coarse grid.
+
+    Question j after f releases has its own concentration ``conc_j`` at level ``beta w_j``. The check is
+    ``T_j = min(slack * tau + conc_j, tau - conc_j)``: every answer is within the tolerance tau whatever happened before,
+    and early answers of a well-behaved analyst are much narrower. Budget is spent only on guesses that are at least
+    ``T_j - conc_j`` from the population's value. When ``conc_j`` leaves no room for a release, questions are refused.
+
+    Attributes:
+        overfits: Planned number of releases B.
+        tolerance: tau, the half-width that holds for every answer.
+        grid: Number G of values that a released answer can take; its rounding error is ``1 / (2 G)``.
+        slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
+
+    Examples:
+        >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
+        >>> round(mechanism.promise().radius, 3), mechanism.grid
+        (0.1, 10)
+    """
+
+    overfits: int
+    tolerance: float
+    grid: int
+    slack: float = 0.0
+
+    name: ClassVar[str] = "guess_and_check"
+    needs_guess: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_overfits(self.overfits, self.queries)
+        check_slack(self.slack)
+        if self.grid < 1:
+            raise ValueError(f"grid is {self.grid}; expected at least one value")
+        if not 0.0 < self.tolerance:
+            raise ValueError(f"tolerance is {self.tolerance}; expected a positive half-width")
+
+    @classmethod
+    def tuned(
+        cls, *, rows: int, queries: int, overfits: int = 10, confidence: float = 0.95, slack: float = 0.0, **shared: Any
+    ) -> Self:
+        """The tolerance and the grid with the smallest radius for the wish.
+
+        Args:
+            rows: Number of sealed rows.
+            queries: Number of adaptive questions.
+            overfits: Releases that the tolerance has to survive.
+            confidence: 1 - beta, in (0, 1).
+            slack: No budget is spent on guesses closer than slack times the tolerance to the population's value.
+            **shared: ``dependence`` and ``unit``, as in the constructor.
+        """
+        check_slack(slack)
+
+        def with_grid(grid: int) -> Self:
+            draft = cls(
+                rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+                tolerance=1.0, grid=grid, **shared,
+            )  # fmt: skip
+            last = float(draft._concentration(queries, overfits))
+            room = max(2.0 * last / (1.0 - slack), last + 0.5 / grid)
+            return replace(draft, tolerance=room + draft.rounding)
+
+        coarse = min(map(with_grid, map(int, _GRIDS)), key=lambda mechanism: mechanism.tolerance)
+        around = range(max(coarse.grid - coarse.grid // 20 - 1, 1), coarse.grid + coarse.grid // 20 + 2)
+        return min(map(with_grid, around), key=lambda mechanism: mechanism.tolerance)
+
+    @property
+    def tree(self) -> QuestionTree:
+        """The weighted tree of all questions that can be asked."""
+        return QuestionTree(queries=self.queries, overfits=self.overfits, grid=self.grid)
+
+    def _log_inverse_level(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
+        return self.tree.log_inverse_weight(asked=asked, released=released) - np.log(self.beta)
+
+    def _concentration(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
+        """conc_j of question number ``asked`` after ``released`` releases."""
+        level = self._log_inverse_level(asked, released)
+        return hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=level)
+
+    def _threshold(self, concentration: NDArray[np.float64]) -> NDArray[np.float64]:
+        room = self.tolerance - self.rounding
+        return np.minimum(self.slack * room + concentration, room - concentration)
+
+    def _has_room(self, concentration: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether an answer, also a released one, would still be within the tolerance."""
+        room = self.tolerance - self.rounding - concentration - 0.5 / self.grid
+        return np.asarray(room >= -1e-15)  # the tuned tolerance leaves exactly no room at the end of the plan
+
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """Confirm runs of good guesses at once; each surprise starts a new run."""
+        replies = Replies.refused(len(evaluations))
+        totals, guesses = evaluations.totals.sum(axis=1), evaluations.guesses
+        done = 0
+        while done < len(evaluations):
+            asked = state.asked + 1 + np.arange(len(evaluations) - done)
+            level = self._log_inverse_level(asked, state.overfits)
+            concentration = hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=level)
+            open_run = _leading(self._has_room(concentration))
+            tolerated = np.floor(self._threshold(concentration) * self.steps)
+            confirmed = _leading((np.abs(totals[done:] - guesses[done:]) <= tolerated)[:open_run])
+            run = slice(done, done + confirmed)
+            middle, reach = guesses[run] / self.steps, tolerated[:confirmed] / self.steps
+            replies.put(run, middle, self._interval(middle, reach, level[:confirmed]), Source.GUESS)
+            state = replace(state, asked=state.asked + confirmed)
+            done += confirmed
+            if confirmed == open_run:
+                break
+            state = self._release(state, int(totals[done]), level[confirmed : confirmed + 1], replies, done)
+            done += 1
+        return state, replies
+
+    def _release(
+        self, state: State, total: int, level: NDArray[np.float64], replies: Replies, position: int
+    ) -> State:
+        cell = min(total * self.grid // self.steps, self.grid - 1)
+        middle, reach = np.array([(cell + 0.5) / self.grid]), np.array([0.5 / self.grid])
+        replies.put(
+            slice(position, position + 1), middle, self._interval(middle, reach, level), Source.HOLDOUT
+        )
+        return replace(state, asked=state.asked + 1, overfits=state.overfits + 1)
+
+    def _interval(
+        self, middle: NDArray[np.float64], reach: NDArray[np.float64], level: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """All population values that some sealed average in ``middle ± reach`` does not exclude."""
+        return self.not_excluded(middle - reach, middle + reach, rows=self.rows, log_inverse_level=level)
+
+    def promise(self) -> Promise:
+        """The tolerance: it holds whatever happens, until the room for surprises is used up."""
+        last = float(self._concentration(self.queries, self.overfits))
+        return Promise(
+            statement="S3",
+            radius=self.tolerance,
+            confidence=self.confidence,
+            assumptions=(self.dependence.describe(),),
+            details={
+                "concentration": last,
+                "concentration_without_surprise": float(self._concentration(self.queries, 0)),
+                "threshold": float(self._threshold(np.asarray(last))),
+            },
+            spends_only_beyond=max(float(self._threshold(np.asarray(last))) - last, 0.0),
+        )
+
+    def quote(self, state: State) -> Quote:
+        """Half-width now, if the guess holds or if it does not."""
+        concentration = self._concentration(state.asked + 1, state.overfits)
+        if not self._has_room(concentration):
+            return Quote(None, None, 0, 0, refused=True)
+        fixed = float(concentration) + self.rounding
+        return Quote(float(self._threshold(concentration)) + fixed, 0.5 / self.grid + fixed, 0, 1, refused=False)
+
+    def remaining(self, state: State) -> dict[str, int]:
+        """Planned questions left, and how many more surprises the tolerance survives while they are asked."""
+        return {
+            "questions": max(self.queries - state.asked, 0),
+            "overfits": _surprises_left(self, state.asked, state.overfits),
+        }
+
+
+@lru_cache(maxsize=4096)
+def _surprises_left(mechanism: GuessAndCheck, asked: int, released: int) -> int:
+    more = np.arange(1, _MOST_OVERFITS_COUNTED)
+    last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned questions are over
+    return _leading(mechanism._has_room(mechanism._concentration(last, released + more)))
+
+
+def _leading(flags: NDArray[np.bool_]) -> int:
+    """How many flags at the beginning are true."""
+    return len(flags) if bool(np.all(flags)) else int(np.argmin(flags))
+
+
+def check_overfits(overfits: int, queries: int) -> None:
+    """Check a wished number of overfits against the number of questions."""
+    if overfits < 1 or overfits > queries:
+        raise ValueError(f"overfits is {overfits}; expected a number from 1 to the {queries} questions")
+
+
+def check_slack(slack: float) -> None:
+    """Check the share of the tolerance that must not cost budget."""
+    if not 0.0 <= slack < 1.0:
+        raise ValueError(f"slack is {slack}; expected a number in [0, 1)")

@@ -1,0 +1,284 @@
+"""Thresholdout: the training estimate while it agrees with the sealed average, a noisy release where it does not (S1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from everhold.guarantees.exceedance import comparison_exceedance, laplace_exceedance, wrong_side_exceedance
+from everhold.guarantees.transfer import LeakageBound, leakage_bound, transferred_interval
+from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, positive
+from everhold.mechanisms.guess_and_check import check_overfits, check_slack
+from everhold.privacy.curves import PureCurve
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.privacy.noise import Noise
+    from everhold.queries.evaluation import Evaluations
+
+__all__ = ["Thresholdout"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Error:
+    """Everything that is added to the threshold: the radius is ``threshold + total``."""
+
+    excess: float  # x, what noise in the comparison may add
+    leak: LeakageBound
+    exceedance: float
+    beta: float
+    two_sided: bool  # whether needless spending is covered too
+
+    @property
+    def total(self) -> float:
+        return self.excess + self.leak.total + self.exceedance / self.beta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholdout(Mechanism):
+    """Sparse vector technique with a training set (Dwork et al. 2015; Zhao 2017, Algorithm 1).
+
+    Question j is answered by its guess g while ``|f(X) - g| + Lap(comparison) <= threshold + Lap(threshold_scale)``, else by
+    ``f(X) + Lap(answer)``; then one overfit is spent and the noisy threshold is drawn anew. After B overfits or m questions
+    everything is refused. All three scales and the threshold are in the units of a mean.
+
+    Attributes:
+        overfits: Number B of releases from the holdout.
+        threshold: T, how far guess and sealed average may be apart.
+        threshold_scale: Scale s1 of the noise on the threshold.
+        comparison_scale: Scale s3 of the noise on each comparison.
+        answer_scale: Scale s2 of the noise on each release.
+
+    Examples:
+        >>> mechanism = Thresholdout.tuned(rows=500_000, queries=1_000, overfits=10)
+        >>> mechanism.promise().radius < 0.1
+        True
+    """
+
+    overfits: int
+    threshold: float
+    threshold_scale: float
+    comparison_scale: float
+    answer_scale: float
+
+    name: ClassVar[str] = "thresholdout"
+    needs_guess: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_overfits(self.overfits, self.queries)
+        positive(self, "threshold_scale", "comparison_scale", "answer_scale")
+        if not self.threshold >= 0.0:
+            raise ValueError(f"threshold is {self.threshold}; expected a number of at least 0")
+
+    @classmethod
+    def zhao2017(
+        cls, *, rows: int, queries: int, overfits: int, tolerance: float, confidence: float = 0.95,
+        slack: float = 1.0 / 3.0, **shared: Any,
+    ) -> Self:  # fmt: skip
+        """The calibration of Zhao 2017, Theorem 2 (P2): ``sigma = (1-c) tau / (12 ln(4m/beta))``, ``T = (1+c) tau / 2``.
+
+        Args:
+            rows: Number of sealed rows.
+            queries: Number of questions m.
+            overfits: Number of releases B.
+            tolerance: tau, the half-width that Theorem 2 is after; `promise` says what S1 proves for these rows.
+            confidence: 1 - beta, in (0, 1).
+            slack: c in (0, 1).
+            **shared: ``dependence`` and ``unit``, as in the constructor.
+        """
+        scale = (1.0 - slack) * tolerance / (12.0 * math.log(4.0 * queries / (1.0 - confidence)))
+        return cls(
+            rows=rows, queries=queries, overfits=overfits, confidence=confidence,
+            threshold=(1.0 + slack) * tolerance / 2.0,
+            threshold_scale=scale, comparison_scale=2.0 * scale, answer_scale=4.0 * scale, **shared,
+        )  # fmt: skip
+
+    @classmethod
+    def dwork2015(
+        cls, *, rows: int, queries: int, overfits: int, tolerance: float, confidence: float = 0.95, **shared: Any
+    ) -> Self:
+        """The calibration of Dwork et al., NIPS 2015, Theorem 25: ``sigma = tau / (96 ln(4m/beta))``, ``T = 3 tau / 4``.
+
+        Args:
+            rows: Number of sealed rows.
+            queries: Number of questions m.
+            overfits: Number of releases B.
+            tolerance: tau, the half-width that Theorem 25 is after; `promise` says what S1 proves for these rows.
+            confidence: 1 - beta, in (0, 1).
+            **shared: ``dependence`` and ``unit``, as in the constructor.
+        """
+        scale = tolerance / (96.0 * math.log(4.0 * queries / (1.0 - confidence)))
+        return cls(
+            rows=rows, queries=queries, overfits=overfits, confidence=confidence, threshold=0.75 * tolerance,
+            threshold_scale=2.0 * scale, comparison_scale=4.0 * scale, answer_scale=scale, **shared,
+        )  # fmt: skip
+
+    @classmethod
+    def tuned(
+        cls, *, rows: int, queries: int, overfits: int = 10, confidence: float = 0.95, slack: float = 0.0, **shared: Any
+    ) -> Self:
+        """The threshold and the scales with the smallest radius for the wish.
+
+        Args:
+            rows: Number of sealed rows.
+            queries: Number of adaptive questions.
+            overfits: Releases from the holdout.
+            confidence: 1 - beta, in (0, 1).
+            slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+            **shared: ``dependence`` and ``unit``, as in the constructor.
+        """
+        check_slack(slack)
+        draft = cls(
+            rows=rows, queries=queries, overfits=overfits, confidence=confidence,
+            threshold=1.0, threshold_scale=1.0, comparison_scale=1.0, answer_scale=1.0, **shared,
+        )  # fmt: skip
+
+        def with_scales(logs: NDArray[np.float64]) -> Self:
+            first, comparison, answer = (float(min(math.exp(log), 1e3)) for log in logs)
+            scaled = replace(draft, threshold_scale=first, comparison_scale=comparison, answer_scale=answer)
+            return scaled._with_least_threshold(slack)
+
+        typical = math.log(4.0 * math.sqrt(overfits) / rows)
+        best = minimize(
+            lambda logs: math.log(with_scales(logs).threshold),
+            np.array([typical, typical + 0.5, typical]),
+            method="Nelder-Mead",
+            options={"xatol": 1e-4, "fatol": 1e-7, "maxiter": 400},
+        )
+        return with_scales(best.x)
+
+    def _with_least_threshold(self, slack: float) -> Self:
+        """The least T whose error E leaves ``E <= T (1-c)/(1+c)``; then the radius T + E is least, too."""
+        leak = self._leak()
+        candidate = self
+        for _ in range(40):  # a contraction: E barely depends on T
+            threshold = candidate._error(leak, require_two_sided=True).total * (1.0 + slack) / (1.0 - slack)
+            settled = abs(threshold - candidate.threshold) <= 1e-12 * threshold
+            candidate = replace(candidate, threshold=threshold)
+            if settled:
+                break
+        return candidate
+
+    def curve(self) -> PureCurve:
+        """B-fold composition of the pure loss of one epoch, ``Delta (1/s1 + 2/s3 + 1/s2)`` (S1)."""
+        scales = self.threshold_scale, self.comparison_scale, self.answer_scale
+        first, comparison, answer = (self.scale_on_grid(scale) for scale in scales)
+        return PureCurve(self.unit * (1.0 / first + 2.0 / comparison + 1.0 / answer), times=self.overfits)
+
+    def _leak(self) -> LeakageBound:
+        return leakage_bound(self.dependence.leakage(self.curve(), self.rows), confidence=self.confidence)
+
+    def _error(self, leak: LeakageBound, *, require_two_sided: bool = False) -> _Error:
+        """S1's error beyond the threshold, at its best x; covers needless spending wherever the threshold allows it."""
+        most = self.threshold - self.answer_scale  # the wrong-side term needs T - x >= s2
+        two_sided = require_two_sided or most > 0.0
+
+        def at(x: float) -> _Error:
+            return _Error(x, leak, self._exceedance(x, two_sided=two_sided), self.beta, two_sided)
+
+        upper = max(most, 0.0) if two_sided else 1.0
+        scale = self.threshold_scale + self.comparison_scale
+        best = minimize_scalar(
+            lambda x: at(x).total,
+            bounds=(0.0, min(upper, 60.0 * scale)),
+            method="bounded",
+            options={"xatol": 1e-7 * scale},
+        )
+        return at(float(best.x))
+
+    def _exceedance(self, x: float, *, two_sided: bool) -> float:
+        scales = {
+            "threshold_scale": self.threshold_scale,
+            "comparison_scale": self.comparison_scale,
+            "queries": self.queries,
+            "overfits": self.overfits,
+        }
+        passed = comparison_exceedance(excess=x, **scales)
+        released = laplace_exceedance(alpha=self.threshold + x, scale=self.answer_scale, answers=self.overfits)
+        if not two_sided:
+            return passed + released
+        if self.threshold - x < self.answer_scale:
+            return math.inf
+        side = wrong_side_exceedance(excess=x, threshold=self.threshold, answer_scale=self.answer_scale, **scales)
+        return 2.0 * passed + released + side  # a comparison can fail towards release as well as towards the guess
+
+    def start(self, noise: Noise) -> State:
+        """The first noisy threshold."""
+        return State(carried_noise=self._threshold_noise(noise))
+
+    def _threshold_noise(self, noise: Noise) -> int:
+        return int(noise.laplace(self.scale_on_grid(self.threshold_scale), 1, stream="threshold")[0])
+
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """Training answers in runs; each release ends an epoch."""
+        replies = Replies.refused(len(evaluations))
+        count = min(len(evaluations), self.queries - state.asked) if state.overfits < self.overfits else 0
+        totals, guesses = evaluations.totals.sum(axis=1)[:count], evaluations.guesses[:count]
+        comparison = noise.laplace(self.scale_on_grid(self.comparison_scale), count, stream="comparison")
+        distance = np.abs(totals - guesses) + comparison
+        margin, epsilon = self._margin_and_epsilon()
+        done, threshold = 0, math.floor(self.threshold * self.steps)
+        while done < count and state.overfits < self.overfits:
+            above = distance[done:] > threshold + state.carried_noise
+            quiet = int(np.argmax(above)) if bool(np.any(above)) else count - done
+            values = guesses[done : done + quiet] / self.steps
+            interval = transferred_interval(values, margin=margin, epsilon=epsilon)
+            replies.put(slice(done, done + quiet), values, interval, Source.GUESS)
+            state, done = replace(state, asked=state.asked + quiet), done + quiet
+            if done < count:
+                released = int(noise.laplace(self.scale_on_grid(self.answer_scale), 1, stream="answer")[0])
+                values = np.array([(int(totals[done]) + released) / self.steps])
+                interval = transferred_interval(values, margin=margin, epsilon=epsilon)
+                replies.put(slice(done, done + 1), values, interval, Source.HOLDOUT)
+                state = State(state.asked + 1, state.overfits + 1, self._threshold_noise(noise))
+                done += 1
+        return state, replies
+
+    def _margin_and_epsilon(self) -> tuple[float, float]:
+        error = _cached_error(self)
+        return self.promise().radius - error.leak.bias, error.leak.epsilon
+
+    def promise(self) -> Promise:
+        """S1 with the exact curve of all epochs; for the answers and against needless spending at once."""
+        error = _cached_error(self)
+        beyond = max(self.threshold - error.total - self.rounding, 0.0) if error.two_sided else None
+        return Promise(
+            statement="S1",
+            radius=self.threshold + error.total + self.rounding,
+            confidence=self.confidence,
+            assumptions=(self.dependence.describe(),),
+            details={
+                "threshold": self.threshold,
+                "alpha": self.threshold + error.excess,
+                "epsilon": error.leak.epsilon,
+                "excess": (error.exceedance + error.leak.delta) / self.beta,
+            },
+            privacy=(self.curve().epsilon(0.0), 0.0),
+            spends_only_beyond=beyond,
+        )
+
+    def quote(self, state: State) -> Quote:
+        """The radius is the same whether the guess holds or not."""
+        if state.asked >= self.queries or state.overfits >= self.overfits:
+            return Quote(None, None, 0, 0, refused=True)
+        radius = self.promise().radius
+        return Quote(radius, radius, 0, 1, refused=False)
+
+    def remaining(self, state: State) -> dict[str, int]:
+        """Questions and overfits left."""
+        return {
+            "questions": max(self.queries - state.asked, 0),
+            "overfits": max(self.overfits - state.overfits, 0),
+        }
+
+
+@lru_cache(maxsize=256)
+def _cached_error(mechanism: Thresholdout) -> _Error:
+    return mechanism._error(mechanism._leak())

@@ -1,0 +1,70 @@
+"""Exact samplers on the integers: no float takes part (Canonne, Kamath, Steinke 2020).
+
+Every function draws from `words`, an endless iterator of independent uniform 64-bit integers, and is exact for every
+rational parameter. Running time depends on the drawn value, as with every rejection sampler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+__all__ = ["bernoulli", "bernoulli_exp", "discrete_gaussian", "discrete_laplace", "uniform_below"]
+
+WORD = 64
+
+
+def uniform_below(bound: int, words: Iterator[int]) -> int:
+    """Uniform integer in [0, bound), for 1 <= bound <= 2**64."""
+    shift = WORD - bound.bit_length()
+    while True:
+        value = next(words) >> shift
+        if value < bound:
+            return value
+
+
+def bernoulli(numerator: int, denominator: int, words: Iterator[int]) -> bool:
+    """True with probability numerator/denominator.
+
+    A uniform real is compared with the fraction digit by digit in base 2**64; with probability 1 - 2**-64 the first
+    digit decides.
+    """
+    while True:
+        digit, numerator = divmod(numerator << WORD, denominator)
+        word = next(words)
+        if word != digit:
+            return word < digit
+
+
+def bernoulli_exp(numerator: int, denominator: int, words: Iterator[int]) -> bool:
+    """True with probability ``exp(-numerator/denominator)``, for a non-negative fraction."""
+    while numerator > denominator:
+        if not bernoulli_exp(1, 1, words):
+            return False
+        numerator -= denominator
+    step = 1
+    while bernoulli(numerator, denominator * step, words):
+        step += 1
+    return step % 2 == 1
+
+
+def discrete_laplace(scale: int, words: Iterator[int]) -> int:
+    """One draw with ``P[x]`` proportional to ``exp(-|x|/scale)``; 1 <= scale < 2**64."""
+    while True:
+        low = uniform_below(scale, words)
+        if not bernoulli_exp(low, scale, words):
+            continue
+        high = 0
+        while bernoulli_exp(1, 1, words):
+            high += 1
+        magnitude = low + scale * high
+        negative = next(words) & 1
+        if magnitude or not negative:
+            return -magnitude if negative else magnitude
+
+
+def discrete_gaussian(scale: int, words: Iterator[int]) -> int:
+    """One draw with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``, by rejection from the discrete Laplace of that scale."""
+    while True:
+        value = discrete_laplace(scale, words)
+        if bernoulli_exp((abs(value) - scale) ** 2, 2 * scale * scale, words):
+            return value

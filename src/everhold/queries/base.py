@@ -1,0 +1,124 @@
+"""What a question is before anyone answers it: public facts only.
+
+An analyst makes a `Query`. Bound to the public `Schema` of a holdout it becomes a `BoundQuery`, which either carries an
+expression that an engine evaluates or functions from a table to one value per row. Its identity is the SHA-256 of a
+public description and never depends on sealed rows: an identity that did would answer questions for free.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.expressions import ColumnKind, Expression
+
+__all__ = ["BoundQuery", "Query", "RowFunction", "Schema", "Table", "same_length"]
+
+Table = Mapping[str, "NDArray[Any]"]
+"""Columns by name, one NumPy array each; missing numbers are nan, missing text is None."""
+
+RowFunction = Callable[[Table], "NDArray[Any]"]
+"""From a table to one value in [0, 1] for each of its rows, each value computed from its own row alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What an analyst may know about the rows before asking.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of training rows; 0 without a training set.
+        columns: Kind of each column, by name.
+        label: Name of the label column, if one was named.
+        label_kind: ``"binary"`` (0 and 1), ``"number"`` or ``"string"``; None without a label.
+        row_id: Name of the column of row ids, if one was named.
+    """
+
+    rows: int
+    training_rows: int
+    columns: Mapping[str, ColumnKind]
+    label: str | None = None
+    label_kind: str | None = None
+    row_id: str | None = None
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """All columns but the label and the row ids, in their order."""
+        return tuple(name for name in self.columns if name not in (self.label, self.row_id))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A question about rows of a known schema.
+
+    Attributes:
+        description: Public and canonical; two spellings of one question have the same.
+        at_zero: What the mean of the row values 0 stands for, in the analyst's units.
+        at_one: What the mean of the row values 1 stands for; may be the smaller of the two.
+        expression: For an engine to evaluate; None for functions.
+        sealed: Row values of the sealed rows; None for expressions.
+        training: Row values of the training rows; None for expressions and where only sealed predictions were given.
+        reads: Columns that the functions read; None for all.
+    """
+
+    description: dict[str, Any]
+    at_zero: float = 0.0
+    at_one: float = 1.0
+    expression: Expression | None = None
+    sealed: RowFunction | None = None
+    training: RowFunction | None = None
+    reads: tuple[str, ...] | None = None
+
+    @property
+    def question(self) -> str:
+        """SHA-256 of the description, in hex."""
+        text = json.dumps(self.description, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def from_mean(self, mean: float) -> float:
+        """A mean of row values in [0, 1], in the analyst's units."""
+        return self.at_zero + (self.at_one - self.at_zero) * mean
+
+    def to_mean(self, value: float) -> float:
+        """The inverse of `from_mean`."""
+        return (value - self.at_zero) / (self.at_one - self.at_zero)
+
+
+class Query(ABC):
+    """A question as an analyst writes it."""
+
+    @abstractmethod
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The question about rows of this schema.
+
+        Raises:
+            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+        """
+
+
+def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:
+    """A one-dimensional array with one value for each row.
+
+    Raises:
+        QueryRejected: If it has another shape.
+    """
+    array = np.asarray(values)
+    if array.shape != (rows,):
+        raise QueryRejected(
+            f"{what} have the shape {array.shape}; expected ({rows},), one value per row in the order of the rows; "
+            "nothing was charged",
+            shape=list(array.shape),
+            expected=[rows],
+        )
+    return array

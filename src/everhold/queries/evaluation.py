@@ -1,0 +1,82 @@
+"""What a mechanism may know of one question: exact integer sums, and nothing of single rows.
+
+Row values are clipped to [0, 1] and rounded down to the grid ``0, 1, ..., UNIT`` (theory, section 6), so every engine
+and every order of summation gives the same number, one row moves a sum by at most ``UNIT``, and rounding moves a mean
+by at most ``1 / UNIT``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["UNIT", "Evaluations", "clip_to_grid", "to_grid"]
+
+UNIT = 2**30
+"""Steps of the grid between the row values 0 and 1."""
+
+
+def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
+    """Row values in [0, 1] as integers in ``[0, unit]``, rounded down; for public rows, where refusing tells nothing.
+
+    Args:
+        values: Shape (rows,), boolean or real; nan, inf and anything outside [0, 1] is refused.
+        unit: Steps between 0 and 1.
+
+    Raises:
+        QueryRejected: If a value is not a number in [0, 1].
+
+    Examples:
+        >>> to_grid([0.0, 0.5, 1.0], unit=4)
+        array([0, 2, 4])
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise QueryRejected(
+            "the question's values are not real numbers; expected one number in [0, 1] per row; "
+            "return a float or boolean array; nothing was charged"
+        )
+    real = array.astype(np.float64)
+    if not bool(np.all((real >= 0.0) & (real <= 1.0))):  # also false for nan
+        raise QueryRejected(
+            "the question has values that are nan or outside [0, 1]; expected one number in [0, 1] per row; "
+            "clip and rescale them; nothing was charged"
+        )
+    return clip_to_grid(real, unit=unit)
+
+
+def clip_to_grid(values: NDArray[np.float64], *, unit: int = UNIT) -> NDArray[np.int64]:
+    """Like `to_grid`, for sealed rows: nothing is refused, because a refusal would be a free answer.
+
+    nan counts as 0, everything else is clipped to [0, 1].
+    """
+    clipped = np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0)
+    return np.floor(clipped * unit).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluations:
+    """A batch of questions, evaluated. One question is a batch of one.
+
+    Attributes:
+        totals: Shape (questions, parts): sums over the sealed rows of each part, in grid units.
+        guesses: Shape (questions,): the public guess of each mean in ``[0, unit]`` times ``rows``, in the units of a
+            sum over all rows; -1 where there is none.
+        rows: Number of sealed rows.
+        unit: Grid steps between the row values 0 and 1.
+    """
+
+    totals: NDArray[np.int64] = field(repr=False)
+    guesses: NDArray[np.int64]
+    rows: int
+    unit: int = UNIT
+
+    def __len__(self) -> int:
+        return len(self.totals)

@@ -1,0 +1,46 @@
+"""Questions as Python functions, for analysts who are trusted with code."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from everhold.queries.base import BoundQuery, Query, RowFunction, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["StatisticalQuery"]
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticalQuery(Query):
+    """The mean over rows of a vectorised function.
+
+    The function gets a `Table` (columns by name, NumPy arrays) and returns one value in [0, 1] per row. Each value must be
+    computed from its own row alone: a function that looks across rows is not a statistical query, and no promise holds
+    for it. Before it meets sealed rows it is tried on the training rows (without a training set on rows of zeros and of
+    ones), where every fault is reported; on sealed rows faults are never reported, because a report would be a free answer:
+    nan counts as 0, values are clipped, and a function that fails counts as 0 everywhere.
+
+    Attributes:
+        function: From a table to one value in [0, 1] per row.
+        name: Two functions of one name are one question. Without a name every new object is a new question.
+
+    Examples:
+        >>> late = StatisticalQuery(lambda table: table["arr_delay"] > 15, name="late")
+    """
+
+    function: RowFunction
+    name: str | None = None
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The function, for sealed and training rows alike."""
+        identity: Mapping[str, str] = {"token": self._token} if self.name is None else {"name": self.name}
+        return BoundQuery(
+            description={"kind": "function", **identity},
+            sealed=self.function,
+            training=self.function,
+        )

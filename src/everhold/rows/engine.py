@@ -1,0 +1,104 @@
+"""A DuckDB connection that can read one sealed file and nothing else.
+
+The lock-down is a second wall: no analyst's text reaches the engine anyway. Neither the time limit nor the memory
+limit of DuckDB is hard; a service that needs hard ones runs this in a worker process with RLIMIT_CPU and RLIMIT_AS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from everhold.errors import EverholdError
+
+if TYPE_CHECKING:
+    import pathlib
+    from types import TracebackType
+
+__all__ = ["POSITION", "SEALED", "engine_errors_hidden", "locked_connection"]
+
+SEALED = "sealed"
+"""Name of the view of the sealed rows."""
+
+POSITION = "file_row_number"
+"""Column of that view with the position of a row in the file, from 0."""
+
+
+def locked_connection(
+    path: pathlib.Path, *, threads: int | None = None, memory_limit: str = "4GB", max_seconds: float = 60.0
+) -> duckdb.DuckDBPyConnection:
+    """Open an in-memory DuckDB whose only readable file is the sealed Parquet file, seen as the view `SEALED`.
+
+    Args:
+        path: The sealed Parquet file; none of its columns may be called `POSITION`.
+        threads: Threads of the engine; its own choice by default.
+        memory_limit: Soft limit, in DuckDB's notation.
+        max_seconds: Soft limit for one statement.
+
+    Returns:
+        A connection whose configuration is locked; to be closed by the caller. Its cursors are locked too.
+
+    Raises:
+        EverholdError: If the file cannot be read or the lock-down fails; without the engine's words.
+    """
+    file = str(path.resolve())
+    settings = {
+        "python_enable_replacements": "false",
+        "autoload_known_extensions": "false",
+        "autoinstall_known_extensions": "false",
+        "allow_community_extensions": "false",
+        "allow_persistent_secrets": "false",
+        "temp_directory": "''",
+        "memory_limit": _text(memory_limit),
+        **({} if threads is None else {"threads": str(int(threads))}),
+        "allowed_paths": f"[{_text(file)}]",
+        "max_execution_time": str(max(1, round(max_seconds * 1000))),
+        "enable_external_access": "false",
+    }
+    with engine_errors_hidden():
+        connection = duckdb.connect(":memory:")
+        try:
+            for name, value in settings.items():
+                connection.execute(f"SET {name} = {value}")
+            rows = f"read_parquet({_text(file)}, {POSITION} = true)"  # refuses a file with a column of that name
+            connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {rows}")
+            connection.execute("SET lock_configuration = true")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+class engine_errors_hidden:  # noqa: N801  a context manager reads like a function
+    """Context in which every error becomes one fixed `EverholdError`, because engines quote data in theirs.
+
+    Examples:
+        >>> with engine_errors_hidden():
+        ...     raise ValueError("row 17 holds a secret")
+        Traceback (most recent call last):
+        everhold.errors.EverholdError: the engine could not evaluate the sealed rows; expected a sealed file that is
+        readable and enough memory and time; ask the steward to look at the server
+    """
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Replace an error; interrupts and errors of everhold pass."""
+        if not isinstance(error, Exception) or isinstance(error, EverholdError):
+            return
+        hidden = EverholdError(
+            "the engine could not evaluate the sealed rows; expected a sealed file that is readable and enough "
+            "memory and time; ask the steward to look at the server"
+        )
+        try:
+            raise hidden from None
+        finally:
+            hidden.__context__ = None  # `from None` hides the engine's error from print only
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

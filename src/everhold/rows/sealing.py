@@ -1,0 +1,195 @@
+"""Sealing: rows are checked, written once to Parquet, and fingerprinted."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from everhold.errors import HoldoutRejected, IntegrityError
+from everhold.rows.reading import RowSource, column_kinds, read_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.queries.expressions import ColumnKind
+
+__all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "check_fingerprint", "fingerprint", "seal_rows"]
+
+HOLDOUT_FILE = "holdout.parquet"
+TRAINING_FILE = "training.parquet"
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFiles:
+    """What was written, in public facts.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of training rows; 0 without a training set.
+        columns: Kind of each column, by name.
+        label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
+        fingerprint: SHA-256 of the holdout's file.
+        training_fingerprint: SHA-256 of the training file; None without a training set.
+    """
+
+    rows: int
+    training_rows: int
+    columns: dict[str, ColumnKind]
+    label_kind: str | None
+    fingerprint: str
+    training_fingerprint: str | None
+
+
+def seal_rows(
+    folder: Path, *, holdout: RowSource, training: RowSource | None, label: str | None, row_id: str | None
+) -> SealedFiles:
+    """Check the rows and write them to an existing, private folder.
+
+    Args:
+        folder: Where the Parquet files go.
+        holdout: The rows to seal.
+        training: Open rows of the same columns.
+        label: Column that holds the truth, for accuracy and the like.
+        row_id: Column that names rows; no holdout row may share its id with a training row.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be sealed as they stand.
+    """
+    with duckdb.connect(":memory:") as connection:
+        read_rows(connection, holdout, name="holdout", what="holdout")
+        columns = column_kinds(connection.view("holdout"))
+        rows = _count(connection, "holdout", what="holdout")
+        training_rows = 0
+        if training is not None:
+            read_rows(connection, training, name="training", what="training")
+            training_rows = _count(connection, "training", what="training")
+            _check_same_columns(columns, column_kinds(connection.view("training")))
+        label_kind = None if label is None else _label_kind(connection, label, columns)
+        if row_id is not None:
+            _check_row_ids(connection, row_id, columns, has_training=training is not None)
+        _write(connection, "holdout", columns, folder / HOLDOUT_FILE)
+        if training is not None:
+            _write(connection, "training", columns, folder / TRAINING_FILE)
+    return SealedFiles(
+        rows=rows,
+        training_rows=training_rows,
+        columns=columns,
+        label_kind=label_kind,
+        fingerprint=fingerprint(folder / HOLDOUT_FILE),
+        training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
+    )
+
+
+def _scalar(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
+    row = connection.execute(sql).fetchall()[0]
+    return row[0]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: str, *, what: str) -> int:
+    rows = int(_scalar(connection, f"SELECT count(*) FROM {table}"))
+    if rows == 0:
+        raise HoldoutRejected(f"the {what} table is empty; expected at least one row; nothing was created")
+    return rows
+
+
+def _check_same_columns(holdout: dict[str, ColumnKind], training: dict[str, ColumnKind]) -> None:
+    if holdout == training:
+        return
+    missing = [name for name in holdout if name not in training]
+    added = [name for name in training if name not in holdout]
+    other = [name for name in holdout if name in training and holdout[name] != training[name]]
+    faults = [
+        f"{fault} {', '.join(map(repr, names))}"
+        for fault, names in (("training lacks", missing), ("holdout lacks", added), ("types differ for", other))
+        if names
+    ]
+    raise HoldoutRejected(
+        f"holdout and training have different columns ({'; '.join(faults)}); expected the same names and types; "
+        "nothing was created",
+        missing=missing,
+        added=added,
+        different=other,
+    )
+
+
+def _check_column(name: str, columns: dict[str, ColumnKind], *, what: str) -> None:
+    if name not in columns:
+        raise HoldoutRejected(
+            f"the {what} column {name!r} does not exist; expected one of {', '.join(columns)}; nothing was created"
+        )
+
+
+def _label_kind(connection: duckdb.DuckDBPyConnection, label: str, columns: dict[str, ColumnKind]) -> str:
+    _check_column(label, columns, what="label")
+    column = _quoted(label)
+    if _scalar(connection, f"SELECT count(*) FROM holdout WHERE {column} IS NULL"):
+        raise HoldoutRejected(
+            f"the label column {label!r} has missing values in the holdout; expected a label in every row; "
+            "drop those rows; nothing was created"
+        )
+    kind = columns[label].value
+    if kind == "other":
+        raise HoldoutRejected(
+            f"the label column {label!r} holds neither numbers nor text nor booleans; nothing was created"
+        )
+    if kind == "string":
+        return "string"
+    binary = _scalar(connection, f"SELECT bool_and({column}::DOUBLE IN (0, 1)) FROM holdout")
+    return "binary" if binary else "number"
+
+
+def _check_row_ids(
+    connection: duckdb.DuckDBPyConnection, row_id: str, columns: dict[str, ColumnKind], *, has_training: bool
+) -> None:
+    _check_column(row_id, columns, what="row id")
+    if not has_training:
+        return
+    column = _quoted(row_id)
+    shared = _scalar(
+        connection, f"SELECT count(DISTINCT {column}) FROM holdout WHERE {column} IN (SELECT {column} FROM training)"
+    )
+    if shared:
+        raise HoldoutRejected(
+            f"{shared} row ids of column {row_id!r} are in the holdout and in the training set; expected none; "
+            "a holdout that was trained on proves nothing: remove them from one of the two; nothing was created",
+            shared=shared,
+        )
+
+
+def _write(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, ColumnKind], path: Path) -> None:
+    names = ", ".join(map(_quoted, columns))  # both files get the holdout's order of columns
+    escaped = str(path).replace("'", "''")
+    connection.execute(f"COPY (SELECT {names} FROM {table}) TO '{escaped}' (FORMAT parquet, COMPRESSION zstd)")
+    path.chmod(0o400)
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
+    """Check that a sealed file is byte for byte the one that was sealed.
+
+    Raises:
+        IntegrityError: If it is missing or differs.
+    """
+    if not path.is_file():
+        raise IntegrityError(f"the sealed {what} rows are missing; expected {path.name} beside the database; restore it")
+    if fingerprint(path) != expected:
+        raise IntegrityError(
+            f"the sealed {what} rows are not the ones that were sealed: the fingerprint of {path.name} differs; "
+            "restore the original file; no question is answered until then"
+        )
