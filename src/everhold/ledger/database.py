@@ -61,6 +61,7 @@ def connect(path: Path, *, patience: float) -> Engine:
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
         connect_args={"timeout": patience, "isolation_level": None},
+        max_overflow=-1,  # a thread waits for other writers in SQLite, with its clear error, and not for a connection
         hide_parameters=True,
     )
 
@@ -145,7 +146,7 @@ def database_errors() -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _in_words(error.orig) from None
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from names in a damaged file
         raise _in_words(error) from None
 
 

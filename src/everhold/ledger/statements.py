@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -62,13 +61,7 @@ _MOVE_HEAD = (
         head.c.sequence == bindparam("from_sequence"),
         head.c.entry_hash == bindparam("from_hash"),
     )
-    .values(
-        sequence=bindparam("to_sequence"),
-        charged=bindparam("to_charged"),
-        state=bindparam("to_state"),
-        entry_hash=bindparam("to_hash"),
-        head_seal=bindparam("to_seal"),
-    )
+    .values({name: bindparam(f"to_{name}") for name in ("sequence", "charged", "state", "entry_hash", "head_seal")})
     .returning(head.c.sequence)
 )
 
@@ -104,29 +97,11 @@ def find_head(
 
 def insert_holdout(connection: Connection, record: HoldoutRecord, state: dict[str, Any], *, seal_key: bytes) -> None:
     """Add a holdout and its head, at sequence 0."""
-    first = chain.genesis_hash(
-        holdout=record.id, name=record.name, created=record.created, configuration=record.configuration
-    )
-    connection.execute(
-        _INSERT_HOLDOUT,
-        {
-            "id": record.id,
-            "name": record.name,
-            "created": record.created,
-            "configuration": chain.canonical(record.configuration),
-        },
-    )
-    start = Head(0, 0, first, state)
+    public = {"name": record.name, "created": record.created, "configuration": chain.canonical(record.configuration)}
+    connection.execute(_INSERT_HOLDOUT, {"id": record.id, **public})
     connection.execute(
         _INSERT_HEAD,
-        {
-            "holdout_id": record.id,
-            "sequence": start.sequence,
-            "charged": start.charged,
-            "state": chain.canonical(state),
-            "entry_hash": first,
-            "head_seal": _seal(record.id, start, seal_key),
-        },
+        _head_fields(record.id, Head(0, 0, chain.genesis_hash(holdout=record.id, **public), state), seal_key=seal_key),
     )
 
 
@@ -134,7 +109,7 @@ def locked_head(connection: Connection, holdout_id: str, *, seal_key: bytes) -> 
     """The head, for writing, if it carries this key's seal: nothing is built on an altered state."""
     row = find_head(connection, holdout_id, locked=True)
     found = read_head(row)
-    if not hmac.compare_digest(_seal(holdout_id, found, seal_key).encode(), str(row["head_seal"]).encode()):
+    if _head_fields(holdout_id, found, seal_key=seal_key) != row:
         raise IntegrityError(
             "the ledger's head does not carry the seal of this key; expected the steward's key and an unaltered "
             "ledger; nothing was charged; check the key, then verify the ledger"
@@ -164,63 +139,41 @@ def append(
 ) -> dict[str, tuple[int, str]]:
     """Append one entry for each question and move the head; returns what `answered` would find."""
     last = before.sequence + len(questions)
-    asked_at = now()
     # One seal for the batch: the states between its entries never exist outside the step.
-    seal = chain.state_seal(seal_key, holdout=holdout_id, sequence=last, state=state)
-    previous = before.entry_hash
+    seal = chain.state_seal(seal_key, holdout=holdout_id, sequence=last, state=chain.canonical(state))
+    asked_at, previous = now(), before.entry_hash
     rows: list[dict[str, Any]] = []
     for sequence, (question, outcome) in enumerate(zip(questions, outcomes, strict=True), before.sequence + 1):
         fields: dict[str, Any] = {
             "sequence": sequence,
             "question": question.fingerprint,
+            "description": chain.canonical(question.description),
+            "answer": chain.canonical(outcome.answer),
             "charged": outcome.charged,
             "asked_at": asked_at,
             "state_seal": seal,
             "previous_hash": previous,
         }
-        previous = chain.entry_hash(
-            holdout=holdout_id, description=question.description, answer=outcome.answer, **fields
-        )
-        fields |= {
-            "holdout_id": holdout_id,
-            "description": chain.canonical(question.description),
-            "answer": chain.canonical(outcome.answer),
-            "entry_hash": previous,
-        }
-        rows.append(fields)
+        previous = chain.entry_hash(holdout=holdout_id, **fields)
+        rows.append({"holdout_id": holdout_id, **fields, "entry_hash": previous})
     connection.execute(_INSERT_ENTRIES, rows)
     charged = before.charged + sum(outcome.charged for outcome in outcomes)
-    _move_head(connection, holdout_id, before, Head(last, charged, previous, state), seal_key=seal_key)
+    _move_head(connection, before, _head_fields(holdout_id, Head(last, charged, previous, state), seal_key=seal_key))
     return {row["question"]: (row["sequence"], row["answer"]) for row in rows}
 
 
-def _move_head(connection: Connection, holdout_id: str, before: Head, after: Head, *, seal_key: bytes) -> None:
-    moved = connection.execute(
-        _MOVE_HEAD,
-        {
-            "holdout": holdout_id,
-            "from_sequence": before.sequence,
-            "from_hash": before.entry_hash,
-            "to_sequence": after.sequence,
-            "to_charged": after.charged,
-            "to_state": chain.canonical(after.state),
-            "to_hash": after.entry_hash,
-            "to_seal": _seal(holdout_id, after, seal_key),
-        },
-    ).all()
+def _move_head(connection: Connection, before: Head, after: dict[str, Any]) -> None:
+    expected = {"holdout": after["holdout_id"], "from_sequence": before.sequence, "from_hash": before.entry_hash}
+    moved = connection.execute(_MOVE_HEAD, expected | {f"to_{name}": value for name, value in after.items()}).all()
     if len(moved) != 1:
         raise EverholdError("the ledger moved on while the question was answered; nothing was charged; ask again")
 
 
-def _seal(holdout_id: str, at: Head, seal_key: bytes) -> str:
-    return chain.head_seal(
-        seal_key,
-        holdout=holdout_id,
-        sequence=at.sequence,
-        charged=at.charged,
-        entry_hash=at.entry_hash,
-        state=at.state,
-    )
+def _head_fields(holdout_id: str, at: Head, *, seal_key: bytes) -> dict[str, Any]:
+    state = chain.canonical(at.state)
+    public: dict[str, Any] = {"sequence": at.sequence, "charged": at.charged, "entry_hash": at.entry_hash}
+    seal = chain.head_seal(seal_key, holdout=holdout_id, state=state, **public)
+    return {"holdout_id": holdout_id, **public, "state": state, "head_seal": seal}
 
 
 def read_holdout(row: Mapping[str, Any]) -> HoldoutRecord:

@@ -62,7 +62,7 @@ class LedgerStore:
     def __init__(self, path: Path, *, patience: float) -> None:
         self._path = path
         self._patience = patience
-        self._engine = connect(path, patience=patience)
+        self._engine = self._connect()
         self._in_use = False
         self._busy_at_fork = False
         _open_stores.add(self)
@@ -260,6 +260,11 @@ class LedgerStore:
             with database_errors():
                 transaction.commit()
 
+    def _connect(self) -> Engine:
+        engine = connect(self._path, patience=self._patience)
+        weakref.finalize(self, engine.dispose)
+        return engine
+
     def _before_fork(self) -> None:
         # SQLite counts locks per process: a child that inherited open files would take the parent's locks for its own.
         self._in_use = _connections_in_use(self._engine) > 0
@@ -268,7 +273,7 @@ class LedgerStore:
     def _after_fork_in_child(self) -> None:
         self._busy_at_fork |= self._in_use
         _left_to_parent.append(self._engine)
-        self._engine = connect(self._path, patience=self._patience)
+        self._engine = self._connect()
 
 
 _open_stores: weakref.WeakSet[LedgerStore] = weakref.WeakSet()

@@ -22,6 +22,16 @@ _TEXTS = {
     "entries": ("holdout_id", "question", "asked_at", "state_seal", "previous_hash", "entry_hash"),
 }
 _COUNTS = {"holdouts": (), "head": ("sequence", "charged"), "entries": ("sequence", "charged")}
+_HASHED = (
+    "sequence",
+    "question",
+    "description",
+    "answer",
+    "charged",
+    "asked_at",
+    "state_seal",
+    "previous_hash",
+)
 _JSON = {"holdouts": ("configuration",), "head": ("state",), "entries": ("description", "answer")}
 
 
@@ -107,12 +117,8 @@ def check_chain(
 
 
 def _genesis(holdout: Mapping[str, Any]) -> str:
-    return chain.genesis_hash(
-        holdout=holdout["id"],
-        name=holdout["name"],
-        created=holdout["created"],
-        configuration=json.loads(holdout["configuration"]),
-    )
+    public = {name: holdout[name] for name in ("name", "created", "configuration")}
+    return chain.genesis_hash(holdout=holdout["id"], **public)
 
 
 @dataclass(slots=True)
@@ -161,17 +167,7 @@ class _Walk:
 
 
 def _entry_hash(holdout: str, row: Mapping[str, Any]) -> str:
-    return chain.entry_hash(
-        holdout=holdout,
-        sequence=row["sequence"],
-        question=row["question"],
-        description=json.loads(row["description"]),
-        answer=json.loads(row["answer"]),
-        charged=row["charged"],
-        asked_at=row["asked_at"],
-        state_seal=row["state_seal"],
-        previous_hash=row["previous_hash"],
-    )
+    return chain.entry_hash(holdout=holdout, **{name: row[name] for name in _HASHED})
 
 
 def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None) -> Iterator[str]:
@@ -190,7 +186,7 @@ def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None)
 
 
 def _seal_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes) -> Iterator[str]:
-    state = json.loads(head["state"])
+    state = head["state"]
     seal = chain.head_seal(
         seal_key,
         holdout=walk.holdout,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GaussianMechanism", "LaplaceMechanism"]
 
+
 @dataclass(frozen=True, kw_only=True)
 class AdditiveNoise(Mechanism):
     """Common steps of the Gaussian and the Laplace mechanism.

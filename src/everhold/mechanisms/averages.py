@@ -56,9 +56,7 @@ class BareAverage(Mechanism):
     def promise(self) -> Promise:
         """The union of one two-sided bound per question."""
         radius = float(
-            hoeffding_radius(
-                rows=self.effective_rows(self._rows_per_answer), log_inverse_level=self._log_inverse_level
-            )
+            hoeffding_radius(rows=self.effective_rows(self._rows_per_answer), log_inverse_level=self._log_inverse_level)
         )
         return Promise(
             statement=self._statement,

@@ -184,7 +184,9 @@ class Mechanism(ABC):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"{field_name} is {value!r}; expected a whole number of at least 1")
         if not 0.0 < self.confidence < 1.0:
-            raise ValueError(f"confidence is {self.confidence}; expected a number strictly between 0 and 1, such as 0.95")
+            raise ValueError(
+                f"confidence is {self.confidence}; expected a number strictly between 0 and 1, such as 0.95"
+            )
         if self.rows * self.unit > MOST_GRID_STEPS:
             raise ValueError(f"rows is {self.rows}; expected at most {MOST_GRID_STEPS // self.unit} with this grid")
 

@@ -136,14 +136,10 @@ class GuessAndCheck(Mechanism):
             done += 1
         return state, replies
 
-    def _release(
-        self, state: State, total: int, level: NDArray[np.float64], replies: Replies, position: int
-    ) -> State:
+    def _release(self, state: State, total: int, level: NDArray[np.float64], replies: Replies, position: int) -> State:
         cell = min(total * self.grid // self.steps, self.grid - 1)
         middle, reach = np.array([(cell + 0.5) / self.grid]), np.array([0.5 / self.grid])
-        replies.put(
-            slice(position, position + 1), middle, self._interval(middle, reach, level), Source.HOLDOUT
-        )
+        replies.put(slice(position, position + 1), middle, self._interval(middle, reach, level), Source.HOLDOUT)
         return replace(state, asked=state.asked + 1, overfits=state.overfits + 1)
 
     def _interval(

@@ -1,15 +1,41 @@
 """Noise and what it costs: exact integer noise, and hockey-stick curves with composition."""
 
+from everhold.privacy.composition import (
+    AdvancedCompositionCurve,
+    ComposedCurve,
+    GroupCurve,
+    basic_composition,
+    composed,
+)
 from everhold.privacy.curves import ApproximateCurve, GaussianCurve, PrivacyCurve, PureCurve, ZeroConcentratedCurve
-from everhold.privacy.noise import Noise, SecureNoise, SeededNoise
+from everhold.privacy.discrete import (
+    discrete_gaussian_exceedance,
+    discrete_gaussian_pmf,
+    discrete_laplace_exceedance,
+    discrete_laplace_pmf,
+)
+from everhold.privacy.noise import LARGEST_SCALE, Noise, SecureNoise, SeededNoise
+from everhold.privacy.subsampling import Scheme, SubsampledCurve
 
 __all__ = [
+    "LARGEST_SCALE",
+    "AdvancedCompositionCurve",
     "ApproximateCurve",
+    "ComposedCurve",
     "GaussianCurve",
+    "GroupCurve",
     "Noise",
     "PrivacyCurve",
     "PureCurve",
+    "Scheme",
     "SecureNoise",
     "SeededNoise",
+    "SubsampledCurve",
     "ZeroConcentratedCurve",
+    "basic_composition",
+    "composed",
+    "discrete_gaussian_exceedance",
+    "discrete_gaussian_pmf",
+    "discrete_laplace_exceedance",
+    "discrete_laplace_pmf",
 ]

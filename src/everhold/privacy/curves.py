@@ -1,8 +1,8 @@
 """Hockey-stick curves: what a mechanism reveals about one row, for every epsilon at once.
 
-``delta(eps)`` is the largest ``E_{e^eps}(M(x) || M(x')) = sup_S M(x)(S) - e^eps M(x')(S)`` over neighbours, which differ by
-replacing one row. A curve is an immutable value; ``group``, ``repeat`` and ``compose`` make new ones. The work is done in
-log space, since planners look far into the tail.
+``delta(eps)`` is the largest ``E_{e^eps}(M(x) || M(x')) = sup_S M(x)(S) - e^eps M(x')(S)`` over neighbours, which
+differ by replacing one row. A curve is an immutable value; ``group``, ``repeat`` and ``compose`` make new ones. The
+work is done in log space, since planners look far into the tail.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, ndtr
 
 from everhold.privacy.kairouz import log_delta_pure
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = ["ApproximateCurve", "GaussianCurve", "PrivacyCurve", "PureCurve", "ZeroConcentratedCurve"]
 
@@ -31,8 +28,9 @@ Floats = NDArray[np.float64]
 class PrivacyCurve(ABC):
     """An upper bound, exact where the class says so, on the hockey-stick divergence of neighbours.
 
-    Curves are frozen, hashable and comparable. ``delta`` is nonincreasing with values in [0, 1]; at 0 it is the total variation
-    distance.
+    Curves are frozen, hashable and comparable. ``delta`` is nonincreasing with values in [0, 1]; at 0 it is the total
+    variation distance. A new curve defines `kind`, `_log_delta` and `_parameters`, and `_largest_loss` and
+    `_log_delta_at_infinity` where they are not infinite.
     """
 
     __slots__ = ()
@@ -42,10 +40,6 @@ class PrivacyCurve(ABC):
     @abstractmethod
     def _log_delta(self, epsilon: Floats) -> Floats:
         """Logarithm of delta at `epsilon`, shape (points,), non-negative and finite."""
-
-    @abstractmethod
-    def group(self, rows: int) -> PrivacyCurve:
-        """The curve for data sets that differ in `rows` rows."""
 
     @abstractmethod
     def _parameters(self) -> dict[str, Any]:
@@ -104,17 +98,15 @@ class PrivacyCurve(ABC):
 
         Examples:
             >>> round(GaussianCurve(1.0).epsilon(1e-5), 4)
-            4.3777
+            4.3772
         """
         if not 0 <= delta <= 1:
             raise ValueError(f"delta is {delta}; expected a number in [0, 1]")
         target = math.log(delta) if delta > 0 else -math.inf
         if self.log_delta(0.0) <= target:
             return 0.0
-        if self._log_delta_at_infinity() > target:
-            return math.inf
-        if delta == 0:
-            return self._largest_loss()
+        if self._log_delta_at_infinity() >= target:
+            return self._largest_loss() if self._log_delta_at_infinity() == target else math.inf
         return self._solve(target)
 
     def _solve(self, target: float) -> float:
@@ -131,11 +123,17 @@ class PrivacyCurve(ABC):
             low, high = low / 2.0, low
         return float(brentq(excess, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=500))
 
+    def group(self, rows: int) -> PrivacyCurve:
+        """The curve for data sets that differ in `rows` rows; generic fallback, see `GroupCurve`."""
+        from everhold.privacy.composition import GroupCurve
+
+        return GroupCurve(self, rows) if whole(rows, "rows") > 1 else self
+
     def repeat(self, times: int) -> PrivacyCurve:
         """The curve of `times` adaptively chosen mechanisms that each have this curve."""
         from everhold.privacy.composition import composed
 
-        return composed([self] * whole(times, "times"))
+        return composed([(self, whole(times, "times"))])
 
     def compose(self, other: PrivacyCurve) -> PrivacyCurve:
         """The curve of this mechanism and `other` together, the second chosen after the first has answered.
@@ -144,7 +142,7 @@ class PrivacyCurve(ABC):
         """
         from everhold.privacy.composition import composed
 
-        return composed([self, other])
+        return composed([(self, 1), (other, 1)])
 
     def to_dict(self) -> dict[str, Any]:
         """The curve as plain data: ``{"kind": ..., **parameters}``."""
@@ -177,7 +175,7 @@ class PureCurve(PrivacyCurve):
 
     Examples:
         >>> PureCurve(0.1, times=20).delta(1.0)
-        0.00318...
+        0.002396...
         >>> PureCurve(0.1, times=20).epsilon(0.0)
         2.0
     """
@@ -224,7 +222,7 @@ class ApproximateCurve(PrivacyCurve):
     Source: Kairouz, Oh, Viswanath 2015, Theorem 3.3: ``1 - (1-delta)^B (1 - pure(eps))``.
 
     Examples:
-        >>> ApproximateCurve(0.1, 1e-6).delta(0.1)
+        >>> round(ApproximateCurve(0.1, 1e-6).delta(0.1), 12)
         1e-06
     """
 
@@ -364,10 +362,10 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 def _log_gaussian_small(near: Floats, mu: float) -> Floats:
-    """For ``mu <= 1``: ``phi(a) int_0^inf e^{-a s - s^2/2} (1 - e^{-mu s}) ds``, ``a = eps/mu - mu/2``, a positive integrand.
+    """For ``mu <= 1``: ``phi(a) int_0^inf e^{-a s - s^2/2} (1 - e^{-mu s}) ds`` with ``a = eps/mu - mu/2``.
 
-    It is ``Phi(-a) - e^eps Phi(-a-mu)`` by ``e^eps phi(a+mu) = phi(a)`` and Mills' ratio as a Laplace transform. The integral is
-    cut where the exponent reaches 45; 64 Gauss-Legendre points leave 1e-15.
+    It is ``Phi(-a) - e^eps Phi(-a-mu)`` by ``e^eps phi(a+mu) = phi(a)`` and Mills' ratio as a Laplace transform; the
+    integrand is positive. It is cut where the exponent reaches 45; 64 Gauss-Legendre points leave 1e-15.
     """
     reach = 90.0 / (near + np.sqrt(near * near + 90.0))
     points = reach[:, None] * (0.5 + 0.5 * _NODES)
@@ -396,12 +394,17 @@ def _log_density(x: Floats) -> Floats:
 
 
 def _best_order(epsilon: Floats, rho: float) -> Floats:
-    """The t = a - 1 with ``(2t+1) rho - eps = ln(1 + 1/t)``; Newton from the left of a concave increasing function."""
-    order = np.maximum((epsilon - rho) / (2 * rho), 0.0)
-    order = np.maximum(order, 1 / np.expm1(np.clip(rho + np.maximum(0.0, rho - epsilon), 1e-12, 700.0)) * 1e-3)
-    for _ in range(60):
-        value = (2 * order + 1) * rho - epsilon - np.log1p(1 / order)
-        order = np.maximum(order - value / (2 * rho + 1 / (order * (order + 1))), order * 0.1)
+    """The t = a - 1 that solves ``(2t+1) rho - eps = ln(1 + 1/t)``.
+
+    The difference of the sides is concave and increasing, so Newton climbs from the left without overshooting. Left of
+    the root lie ``(eps-rho)/(2 rho)`` and, since ``ln(1 + 1/t) <= 1/t``, also ``1/expm1((rho-eps)_+ + sqrt(2 rho))``.
+    Any t gives a valid bound.
+    """
+    exponent = np.minimum(np.maximum(rho - epsilon, 0.0) + math.sqrt(2 * rho), 700.0)
+    order = np.maximum((epsilon - rho) / (2 * rho), 1 / np.expm1(exponent))
+    for _ in range(30):
+        deficit = np.log1p(1 / order) + epsilon - (2 * order + 1) * rho
+        order = order + np.maximum(deficit, 0.0) / (2 * rho + 1 / (order * (order + 1)))
     return order
 
 

@@ -63,7 +63,11 @@ def discrete_laplace(scale: int, words: Iterator[int]) -> int:
 
 
 def discrete_gaussian(scale: int, words: Iterator[int]) -> int:
-    """One draw with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``, by rejection from the discrete Laplace of that scale."""
+    """One draw with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``.
+
+    Rejection from the discrete Laplace of the same scale: the ratio of the two laws is, up to a constant,
+    ``exp(-(|x| - scale)^2 / (2 scale^2))``.
+    """
     while True:
         value = discrete_laplace(scale, words)
         if bernoulli_exp((abs(value) - scale) ** 2, 2 * scale * scale, words):

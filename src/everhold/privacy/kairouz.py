@@ -1,12 +1,12 @@
 """The exact curve of B pure mechanisms in a row (Kairouz, Oh, Viswanath 2015), to 1e-12 relative.
 
-With ``w_l = C(B,l) e^{l e0} / (1+e^{e0})^B`` and ``d_l = (2l-B) e0 - eps`` the curve is ``sum_{l>=k} w_l (1 - e^{-d_l})``, k the first
-index with ``d_k > 0``. Splitting each factor at k,
+With ``w_l = C(B,l) e^{l e0} / (1+e^{e0})^B`` and ``d_l = (2l-B) e0 - eps`` the curve is
+``sum_{l>=k} w_l (1 - e^{-d_l})``, k the first index with ``d_k > 0``. Splitting each factor at k, with ``r = e^{-2 e0}``,
 
-    delta = A_k (1 - e^{-d_k}) + e^{-d_k} B_k,   A_k = sum_{l>=k} w_l,   B_k = sum_{l>k} w_l (1 - r^{l-k}),   r = e^{-2 e0},
+    delta = A_k (1 - e^{-d_k}) + e^{-d_k} B_k,   A_k = sum_{l>=k} w_l,   B_k = sum_{l>k} w_l (1 - r^{l-k}),
 
-and ``B_k = r B_{k+1} + (1-r) A_{k+1}``: only positive terms, so nothing cancels however small e0 or eps is. A and B are tabulated
-once per (e0, B) around the mode; indices far out in the tail are summed from their own first term.
+and ``B_k = r B_{k+1} + (1-r) A_{k+1}``: only positive terms, so nothing cancels however small e0 or eps is. A and B are
+tabulated once per (e0, B) around the mode; indices far out in the tail are summed from their own first term.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_banded
-from scipy.special import gammaln
 
 __all__ = ["log_delta_pure"]
 
@@ -95,6 +94,7 @@ class _Table:
     lower: int
     last: int
     log_unit: float
+    log_last: float
     above: Floats
     beyond: Floats
 
@@ -113,7 +113,8 @@ def _table(level: float, times: int) -> _Table:
         above = np.cumsum(weights[::-1])[::-1]
         beyond = _beyond(above, level)
     last = lower + int(np.flatnonzero(weights >= SMALLEST_WEIGHT)[-1])
-    return _Table(lower, last, -math.log(float(above[0])), above, beyond)
+    log_unit = -math.log(float(above[0]))
+    return _Table(lower, last, log_unit, math.log(float(weights[last - lower])), above, beyond)
 
 
 def _beyond(above: Floats, level: float) -> Floats:
@@ -125,13 +126,14 @@ def _beyond(above: Floats, level: float) -> Floats:
 
 
 def _far_tail(first: int, gap: float, level: float, times: int) -> float:
-    """The sum from its first term on, where weights underflow; good to 1e-9 in the logarithm, which is below -600."""
+    """The sum from its first term on, where weights underflow; ratios lead there from the table's last term."""
+    table = _table(level, times)
+    way = np.arange(table.last, first, dtype=np.float64)
+    log_first = table.log_unit + table.log_last + float(np.sum(np.log((times - way) / (way + 1)) + level))
     index = np.arange(first, min(times, first + _reach(times, 60.0)), dtype=np.float64)
     weights = np.append(1.0, np.cumprod((times - index) / (index + 1) * math.exp(min(level, 700.0))))
-    total = weights @ -np.expm1(-(gap + 2 * level * np.arange(len(weights))))
-    choose = gammaln(times + 1.0) - gammaln(first + 1.0) - gammaln(times - first + 1.0)
-    log_first = choose - (times - first) * level - times * math.log1p(math.exp(-level))
-    return float(log_first + math.log(total)) if total > 0 else -math.inf
+    total = float(weights @ -np.expm1(-(gap + 2 * level * np.arange(len(weights)))))
+    return log_first + math.log(total) if total > 0 else -math.inf
 
 
 def _mode(level: float, times: int) -> int:

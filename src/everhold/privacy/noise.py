@@ -28,14 +28,12 @@ TABLE_SCALE = 1024
 
 @runtime_checkable
 class Noise(Protocol):
-    """A source of integer noise.
-
-    Attributes:
-        simulated: True where draws can be reproduced, so that nothing released with them is private.
-    """
+    """A source of integer noise."""
 
     @property
-    def simulated(self) -> bool: ...
+    def simulated(self) -> bool:
+        """True where draws can be reproduced, so that nothing released with them is private."""
+        ...
 
     def laplace(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
         """Draw `size` integers with ``P[x]`` proportional to ``exp(-|x|/scale)``."""
@@ -49,9 +47,10 @@ class Noise(Protocol):
 class SecureNoise:
     """Exact noise from the operating system's random source; the only source for real holdouts.
 
-    Draws are made with integers alone (Canonne, Kamath, Steinke 2020), so that no floating-point attack applies. Random bytes
-    are asked for in every call and none is kept between calls: forked processes never share noise. There is no state to
-    leak and no stream to reproduce: `stream` is accepted and not used. The time of a draw depends on the value drawn.
+    Draws are made with integers alone, so that no floating-point attack applies. Random bytes are asked for in every
+    call and none is kept between calls: forked processes never share noise. There is no state to leak and no stream to
+    reproduce: `stream` is accepted and not used. The time of a draw depends on the value drawn. A draw outside int64,
+    possible with probability below exp(-127) at the largest scale, raises OverflowError.
 
     Raises:
         ValueError: If a scale is outside [1, 2**56] or a size is negative.
@@ -72,11 +71,11 @@ class SecureNoise:
         return False
 
     def laplace(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
-        """Draw `size` integers with ``P[x]`` proportional to ``exp(-|x|/scale)``; about 10 microseconds each."""
+        """Draw `size` integers with ``P[x]`` proportional to ``exp(-|x|/scale)``; 3 microseconds each in bulk."""
         return _draw(discrete_laplace, scale, size, words_each=12)
 
     def gaussian(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
-        """Draw `size` integers with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``; about 20 microseconds each."""
+        """Draw `size` integers with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``; 5 microseconds each in bulk."""
         return _draw(discrete_gaussian, scale, size, words_each=20)
 
     def __repr__(self) -> str:
@@ -86,8 +85,8 @@ class SecureNoise:
 class SeededNoise:
     """Reproducible noise for simulations and tests; never for a real holdout.
 
-    Every stream name has a generator of its own, seeded by `seed` and the SHA-256 of the name, so that what is drawn from one
-    stream does not depend on the others. ``size=k`` equals k draws of size 1.
+    Every stream name has a generator of its own, seeded by `seed` and the SHA-256 of the name, so that what is drawn
+    from one stream does not depend on the others. ``size=k`` equals k draws of size 1.
 
     Args:
         seed: A non-negative integer.

@@ -21,7 +21,7 @@ from everhold.errors import QueryRejected
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.expressions import ColumnKind, Expression
+    from everhold.queries.expressions import ColumnKind, RowValue
 
 __all__ = ["BoundQuery", "Query", "RowFunction", "Schema", "Table", "same_length"]
 
@@ -64,18 +64,20 @@ class BoundQuery:
 
     Attributes:
         description: Public and canonical; two spellings of one question have the same.
+        shown: The question as people read it; no part of its identity.
         at_zero: What the mean of the row values 0 stands for, in the analyst's units.
         at_one: What the mean of the row values 1 stands for; may be the smaller of the two.
-        expression: For an engine to evaluate; None for functions.
+        row_value: An expression for an engine to evaluate; None for functions.
         sealed: Row values of the sealed rows; None for expressions.
         training: Row values of the training rows; None for expressions and where only sealed predictions were given.
         reads: Columns that the functions read; None for all.
     """
 
     description: dict[str, Any]
+    shown: str
     at_zero: float = 0.0
     at_one: float = 1.0
-    expression: Expression | None = None
+    row_value: RowValue | None = None
     sealed: RowFunction | None = None
     training: RowFunction | None = None
     reads: tuple[str, ...] | None = None

@@ -57,9 +57,11 @@ class PredictionQuery(Query):
             )
         values = self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
         description, sealed, training, reads = values
+        ((kind, digest),) = description.items()
         ends = (1.0, 0.0) if self.complement else (0.0, 1.0)
         return BoundQuery(
             description={"kind": self.metric.value, "label": schema.label, **description},
+            shown=f"{self.metric.value} of {kind} {digest[:8]}",
             at_zero=ends[0],
             at_one=ends[1],
             sealed=sealed,
@@ -115,9 +117,7 @@ class PredictionQuery(Query):
                 "kind, numbers or text; nothing was charged"
             )
         if self.metric is Metric.BRIER and not bool(np.all((array >= 0) & (array <= 1))):
-            raise QueryRejected(
-                f"{what} are not all in [0, 1]; expected probabilities of label 1; nothing was charged"
-            )
+            raise QueryRejected(f"{what} are not all in [0, 1]; expected probabilities of label 1; nothing was charged")
         return array
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:

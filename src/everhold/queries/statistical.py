@@ -41,6 +41,7 @@ class StatisticalQuery(Query):
         identity: Mapping[str, str] = {"token": self._token} if self.name is None else {"name": self.name}
         return BoundQuery(
             description={"kind": "function", **identity},
+            shown=f"mean of the function {self.name or 'without a name'}",
             sealed=self.function,
             training=self.function,
         )

@@ -85,10 +85,7 @@ def _read_file(connection: duckdb.DuckDBPyConnection, path: Path, *, name: str, 
 
 def column_kinds(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnKind]:
     """The kind of each column of a relation, by name and in order."""
-    return {
-        name: _kind(str(data_type))
-        for name, data_type in zip(relation.columns, relation.types, strict=True)
-    }
+    return {name: _kind(str(data_type)) for name, data_type in zip(relation.columns, relation.types, strict=True)}
 
 
 def _kind(data_type: str) -> ColumnKind:

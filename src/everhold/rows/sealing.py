@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from everhold.errors import HoldoutRejected, IntegrityError
+from everhold.rows.engine import POSITION
 from everhold.rows.reading import RowSource, column_kinds, read_rows
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def seal_rows(
     with duckdb.connect(":memory:") as connection:
         read_rows(connection, holdout, name="holdout", what="holdout")
         columns = column_kinds(connection.view("holdout"))
+        _check_names(columns)
         rows = _count(connection, "holdout", what="holdout")
         training_rows = 0
         if training is not None:
@@ -98,6 +100,13 @@ def _count(connection: duckdb.DuckDBPyConnection, table: str, *, what: str) -> i
     if rows == 0:
         raise HoldoutRejected(f"the {what} table is empty; expected at least one row; nothing was created")
     return rows
+
+
+def _check_names(columns: dict[str, ColumnKind]) -> None:
+    if POSITION in columns:
+        raise HoldoutRejected(
+            f"a column is called {POSITION!r}, a name the engine needs; rename it; nothing was created"
+        )
 
 
 def _check_same_columns(holdout: dict[str, ColumnKind], training: dict[str, ColumnKind]) -> None:
@@ -187,7 +196,9 @@ def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
         IntegrityError: If it is missing or differs.
     """
     if not path.is_file():
-        raise IntegrityError(f"the sealed {what} rows are missing; expected {path.name} beside the database; restore it")
+        raise IntegrityError(
+            f"the sealed {what} rows are missing; expected {path.name} beside the database; restore it"
+        )
     if fingerprint(path) != expected:
         raise IntegrityError(
             f"the sealed {what} rows are not the ones that were sealed: the fingerprint of {path.name} differs; "

@@ -51,6 +51,7 @@ _POINTS = 61
 _ZOOM_POINTS = 21
 _ZOOMS = 4
 _LEAST = 1e-9
+_SEARCH = [(-3.0, 4.0), (-30.0, 0.0), (-2.0, 3.5)]
 
 
 def gaussian_sample_failure(scale: float, *, answers: int) -> SampleFailure:
@@ -93,12 +94,12 @@ def jung_radius(sample_failure: SampleFailure, curve: PrivacyCurve, confidence: 
     Raises:
         ValueError: If `confidence` is outside (0, 1).
 
-    Source: Jung et al. 2020, Theorem 2 and its corollaries; Lecture 23.
+    Source: Jung et al. 2020, transfer theorem; Lecture 23.
 
     Examples:
         >>> failure = gaussian_sample_failure(0.01, answers=100)
         >>> round(jung_radius(failure, GaussianCurve(0.01), 0.95).radius, 3)
-        0.112
+        0.078
     """
     check_fraction("confidence", confidence)
     beta = 1.0 - confidence
@@ -167,7 +168,7 @@ def _refined_minimum(radii: Callable[[Floats, Floats], Floats]) -> tuple[float, 
 def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float) -> PublishedBound:
     """Radius of P7 for k answers with Gaussian noise, its scale, alpha, eps, c and d optimised.
 
-    With ``mu = sqrt(k)/(n sigma)`` and ``z = alpha/sigma`` the radius is
+    With ``mu = sqrt(k)/(n sigma)`` and ``z = alpha/sigma`` the radius to minimise over z, eps and mu is
     ``z sqrt(k)/(n mu) + (e^eps - 1) + (sqrt(beta_s(z)) + sqrt(2 delta(eps; mu)))^2 / beta``.
 
     Args:
@@ -187,7 +188,7 @@ def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float,
     noise = math.sqrt(queries) / rows
 
     def log_radius(point: Floats) -> float:
-        z, epsilon, mu = np.exp(point).tolist()
+        z, epsilon, mu = _from_logs(point)
         return math.log(noise * z / mu + _bias_and_losses(z, epsilon, mu, queries, 1.0 - confidence))
 
     least, point = _nelder_mead(log_radius, queries, noise)
@@ -206,7 +207,7 @@ def jung_2020_rows(radius: float, /, *, queries: int, overfits: int, confidence:
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
 
     def log_rows(point: Floats) -> float:
-        z, epsilon, mu = np.exp(point).tolist()
+        z, epsilon, mu = _from_logs(point)
         rest = _bias_and_losses(z, epsilon, mu, queries, 1.0 - confidence)
         if rest >= radius:
             return 100.0 + math.log(rest)
@@ -218,24 +219,32 @@ def jung_2020_rows(radius: float, /, *, queries: int, overfits: int, confidence:
 
 
 def _bias_and_losses(z: float, epsilon: float, mu: float, queries: int, beta: float) -> float:
-    if epsilon > 1.0:
-        return epsilon + 1.0  # e^eps - 1 is above 1 already: no radius, but still a slope to descend
     lost = math.sqrt(min(1.0, queries * math.erfc(z / math.sqrt(2.0))))
     leaked = math.sqrt(2.0 * GaussianCurve(mu).delta(epsilon))
     return math.expm1(epsilon) + (lost + leaked) ** 2 / beta
 
 
 def _nelder_mead(objective: Callable[[Floats], float], queries: int, noise: float) -> tuple[float, Floats]:
-    """Least value over (ln z, ln eps, ln mu), from a start where noise and bias balance: ``z mu ~ 16 noise``."""
+    """Least value over (ln z, ln eps, ln eps/mu), from a start where noise ``z noise/mu`` and bias eps balance."""
     z = math.sqrt(2.0 * math.log(1e4 * queries))
-    epsilon = min(0.7, math.sqrt(5.0 * z * noise))
-    start = np.log([z, epsilon, epsilon / 5.0])
-    found = minimize(objective, start, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9, "maxiter": 600})
+    start = np.log([z, min(0.7, math.sqrt(5.0 * z * noise)), 5.0])
+    found = minimize(
+        objective,
+        start,
+        method="Nelder-Mead",
+        bounds=_SEARCH,
+        options={"xatol": 1e-6, "fatol": 1e-9, "maxiter": 600},
+    )
     return float(found.fun), np.asarray(found.x, dtype=np.float64)
 
 
+def _from_logs(point: Floats) -> tuple[float, float, float]:
+    z, epsilon, ratio = np.exp(point).tolist()
+    return z, epsilon, epsilon / ratio
+
+
 def _gaussian_parameters(point: Floats, noise: float) -> dict[str, float]:
-    z, epsilon, mu = np.exp(point).tolist()
+    z, epsilon, mu = _from_logs(point)
     scale = noise / mu
     return {"scale": scale, "alpha": z * scale, "epsilon": epsilon}
 

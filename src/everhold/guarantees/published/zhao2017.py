@@ -223,7 +223,7 @@ def zhao_theorem_2_rows(
 
     Examples:
         >>> zhao_theorem_2_rows(0.1, queries=1000, overfits=10, confidence=0.95, slack=1 / 3).rows
-        8230232
+        8230252
     """
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
     rows = _theorem_2_rows(radius, queries, overfits, confidence, slack, price)

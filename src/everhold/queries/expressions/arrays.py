@@ -8,8 +8,10 @@ all rows, so the time does not tell which branch of a ``case`` they take.
 from __future__ import annotations
 
 import bisect
+import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -122,9 +124,12 @@ def _leaves(nodes: Sequence[Node], columns: Mapping[str, ColumnArray]) -> dict[N
     categories = _merged(columns[named[node]].categories for node in strings)
     for node in strings:
         leaves[node] = _ranks(columns[named[node]], categories)
+    literals = sorted({str(node.value) for node in nodes if node.operation is Operation.STRING})
     for node in nodes:
-        if node.is_leaf and node not in leaves:
-            leaves[node] = _constant(node, categories)
+        if node.operation is Operation.STRING:
+            leaves[node] = _literal_rank(str(node.value), literals, categories)
+        elif node.is_leaf and node not in leaves:
+            leaves[node] = _constant(node)
     return leaves
 
 
@@ -145,16 +150,17 @@ def _ranks(column: ColumnArray, categories: tuple[str, ...]) -> Array:
     return ranks
 
 
-def _constant(node: Node, categories: tuple[str, ...]) -> Array:
-    if node.operation is Operation.NULL:
-        return np.int8(0) if node.kind is ColumnKind.BOOLEAN else np.float64(np.nan)  # type: ignore[return-value]
+def _literal_rank(text: str, literals: Sequence[str], categories: tuple[str, ...]) -> Array:
+    """The rank of a string that occurs, or one between those of its neighbours, in the order of the literals."""
+    place = bisect.bisect_left(categories, text)
+    known = place < len(categories) and categories[place] == text
+    return np.asarray(2 * place + (1.0 if known else literals.index(text) / len(literals)))
+
+
+def _constant(node: Node) -> Array:
     if node.kind is ColumnKind.BOOLEAN:
-        return np.int8(1 if node.value else -1)  # type: ignore[return-value]
-    if node.kind is ColumnKind.NUMBER:
-        return np.float64(node.value)  # type: ignore[return-value]
-    place = bisect.bisect_left(categories, str(node.value))
-    known = place < len(categories) and categories[place] == node.value
-    return np.float64(2 * place + known)  # type: ignore[return-value]
+        return np.asarray(0 if node.operation is Operation.NULL else 1 if node.value else -1, dtype=np.int8)
+    return np.asarray(np.nan if node.operation is Operation.NULL else node.value, dtype=np.float64)
 
 
 def _compute(node: Node, inputs: Sequence[Array], rows: int) -> Array:
@@ -201,8 +207,13 @@ def _truth(holds: Array, *inputs: Array) -> Array:
 
 
 def _numbers(series: nw.Series[Any]) -> ColumnArray:
-    values = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    return ColumnArray(_sealed(values.copy()))
+    """Each number as the nearest double; not by the frame's own cast, which may refuse large integers."""
+    values = series.to_numpy()
+    if values.dtype.kind not in "iuf":
+        items = series.to_list()
+        real = (float(item) if isinstance(item, numbers.Real | Decimal) else np.nan for item in items)
+        return ColumnArray(_sealed(np.fromiter(real, dtype=np.float64, count=len(items))))
+    return ColumnArray(_sealed(values.astype(np.float64)))
 
 
 def _truths(series: nw.Series[Any]) -> ColumnArray:

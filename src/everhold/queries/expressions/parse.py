@@ -222,9 +222,10 @@ def _between(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> No
 
 
 def _member(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-    if _same(operands, "in") is ColumnKind.BOOLEAN or not all(node.is_literal for node in operands[1:]):
+    listed = operands[1:]
+    if _same(operands, "in") is ColumnKind.BOOLEAN or not listed or not all(node.is_literal for node in listed):
         raise rejected("'in' needs a list of numbers or of strings", "write for example carrier in ('UA', 'AA')")
-    return normal.member(operands[0], operands[1:])
+    return normal.member(operands[0], listed)
 
 
 def _is_null(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:

@@ -1,8 +1,9 @@
 """DuckDB text for row values, written by us from the tree.
 
-Null is SQL's own null, and nan is turned into it at the columns and after each arithmetic operation. Results of
-``case``, ``least`` and ``greatest``, and everything used twice, are computed for all rows as columns of a sub-select
-before they are used: the text stays linear in the tree, and the time does not tell how many rows take which branch.
+Null is SQL's own null. A nan runs through arithmetic by itself and becomes null before anything else sees it. Inputs of
+``case``, ``least``, ``greatest`` and ``/``, and everything used twice, are computed for all rows as columns of a
+sub-select before they are used: the text stays linear in the tree (the engine itself doubles what stands in `nullif`),
+and the time does not tell how many rows take which branch.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _INFIX = {
     Operation.OR: " OR ",
 }
 _TYPES = {ColumnKind.NUMBER: "DOUBLE", ColumnKind.STRING: "VARCHAR", ColumnKind.BOOLEAN: "BOOLEAN"}
-_WHOLE_INPUTS = frozenset({Operation.CASE, Operation.LEAST, Operation.GREATEST})
+_ARITHMETIC = frozenset(
+    {Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY, Operation.DIVIDE, Operation.NEGATE, Operation.ABSOLUTE}
+)
+_WHOLE_INPUTS = frozenset({Operation.CASE, Operation.LEAST, Operation.GREATEST, Operation.DIVIDE})
 
 
 def row_values_sql(values: Sequence[RowValue], table: str, *, unit: int = UNIT) -> str:
@@ -83,12 +87,11 @@ def _query(values: Sequence[RowValue], table: str, *, unit: int, position: str |
     level = dict.fromkeys(nodes, 0)
     layers: list[list[str]] = [[]]
     for node in nodes:
-        inputs = [names.get(operand, texts.get(operand, "")) for operand in node.operands]
-        texts[node] = _text(node, inputs)
+        texts[node] = _text(node, [_input(node, operand, names, texts) for operand in node.operands])
         level[node] = max((level[operand] + (operand in names) for operand in node.operands), default=0)
         if node in names:
             layers.extend([] for _ in range(level[node] + 1 - len(layers)))
-            layers[level[node]].append(f"{texts[node]} AS {names[node]}")
+            layers[level[node]].append(f"{_without_nan(node, texts[node])} AS {names[node]}")
     source = f"{quoted(table)} AS t"
     first = ([f"t.{quoted(position)} AS p"] if position else []) + layers[0]
     source = f"(SELECT {', '.join(first or ['1 AS one'])} FROM {source})"
@@ -125,12 +128,10 @@ def _grid(value: RowValue, names: dict[Node, str], unit: int) -> str:
 def _text(node: Node, inputs: Sequence[str]) -> str:
     """SQL of one node from the SQL of its operands; each operand appears once unless it is a column."""
     if node.operation in _INFIX:
-        text = f"({_INFIX[node.operation].join(inputs)})"
-        return text if node.kind is ColumnKind.BOOLEAN else _without_nan(text)
+        return f"({_INFIX[node.operation].join(inputs)})"
     match node.operation:
         case Operation.COLUMN:
-            cast = f"t.{quoted(str(node.value))}::{_TYPES[node.kind]}"
-            return _without_nan(cast) if node.kind is ColumnKind.NUMBER else cast
+            return f"t.{quoted(str(node.value))}::{_TYPES[node.kind]}"
         case Operation.NUMBER:
             return _double(node.value)
         case Operation.STRING:
@@ -140,7 +141,7 @@ def _text(node: Node, inputs: Sequence[str]) -> str:
         case Operation.NULL:
             return f"NULL::{_TYPES[node.kind]}"
         case Operation.DIVIDE:
-            return _without_nan(f"({inputs[0]} / nullif({inputs[1]}, 0::DOUBLE))")
+            return f"({inputs[0]} / nullif({inputs[1]}, 0::DOUBLE))"
         case Operation.MEMBER:
             return f"({inputs[0]} IN ({', '.join(inputs[1:])}))"
         case Operation.IS_NULL:
@@ -166,5 +167,15 @@ def _double(value: object) -> str:
     return f"'{float(value)!r}'::DOUBLE"  # type: ignore[arg-type]
 
 
-def _without_nan(text: str) -> str:
-    return f"nullif({text}, 'nan'::DOUBLE)"
+def _input(node: Node, operand: Node, names: dict[Node, str], texts: dict[Node, str]) -> str:
+    """SQL of an operand; without nan unless arithmetic takes it."""
+    if operand in names:
+        return names[operand]
+    return texts[operand] if node.operation in _ARITHMETIC else _without_nan(operand, texts[operand])
+
+
+def _without_nan(node: Node, text: str) -> str:
+    can_be_nan = node.operation in _ARITHMETIC or (
+        node.operation is Operation.COLUMN and node.kind is ColumnKind.NUMBER
+    )
+    return f"nullif({text}, 'nan'::DOUBLE)" if can_be_nan else text

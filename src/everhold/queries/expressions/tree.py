@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import numbers
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -194,11 +195,10 @@ class RowValue:
 
 
 def _real(value: object) -> float:
-    """A finite float without a negative zero, or nan."""
-    if isinstance(value, bool):
+    """A float without a negative zero; nan for what is not a number."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return math.nan
     try:
-        real = float(value) + 0.0  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
+        return float(value) + 0.0
+    except OverflowError:
         return math.nan
-    return real if math.isfinite(real) else math.nan

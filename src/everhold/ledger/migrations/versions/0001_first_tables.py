@@ -42,6 +42,16 @@ SQLITE_TRIGGERS = (
     BEGIN SELECT RAISE(ABORT, 'the head only moves forward'); END
     """,
     """
+    CREATE TRIGGER holdouts_no_replace BEFORE INSERT ON holdouts
+    WHEN EXISTS (SELECT 1 FROM holdouts WHERE id = NEW.id OR name = NEW.name)
+    BEGIN SELECT RAISE(ABORT, 'a sealed holdout cannot be altered'); END
+    """,
+    """
+    CREATE TRIGGER head_no_replace BEFORE INSERT ON head
+    WHEN EXISTS (SELECT 1 FROM head WHERE holdout_id = NEW.holdout_id)
+    BEGIN SELECT RAISE(ABORT, 'the head only moves forward'); END
+    """,
+    """
     CREATE TRIGGER head_no_delete BEFORE DELETE ON head
     BEGIN SELECT RAISE(ABORT, 'the head only moves forward'); END
     """,

@@ -1,0 +1,143 @@
+"""What an analyst gets: a value, the interval that holds for the population, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.display import Display
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Answer", "QuotedPrice", "Transcript"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Display):
+    """One answer, exactly as the ledger holds it.
+
+    Attributes:
+        value: The answer in the question's own units; None if it was refused.
+        low: Lower end of the interval for the population's value; None if refused.
+        high: Upper end of the interval; None if refused.
+        source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"holdout"``, or ``"refused"``.
+        charged: What it cost; 0 for a confirmed guess, a refusal and a repeated question.
+        remaining: What is left of the budget, by name.
+        question: SHA-256 of the question.
+        repeated: Whether the question had been answered before.
+        statement: The statement that the interval rests on.
+        confidence: Probability with which all intervals of this holdout hold together.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    source: str
+    charged: int
+    remaining: Mapping[str, int]
+    question: str
+    repeated: bool
+    statement: str
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"value", "low", "high", "source", "charged", "remaining", "question"}``."""
+        return {
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "source": self.source,
+            "charged": self.charged,
+            "remaining": dict(self.remaining),
+            "question": self.question,
+        }
+
+    def __str__(self) -> str:
+        left = " and ".join(f"{count:,} {name}" for name, count in self.remaining.items())
+        if self.value is None or self.low is None or self.high is None:
+            return f"refused: the budget is spent ({left} left)"
+        return (
+            f"{self.value:.4g} in [{self.low:.4g}, {self.high:.4g}], from {self.source}, "
+            f"charged {self.charged}, {left} left"
+        )
+
+    def explain(self) -> str:
+        """In words: what the interval means, why it is as wide as it is, and what would make it narrower."""
+        if self.value is None or self.low is None or self.high is None:
+            return (
+                "The question was refused because the budget is spent. An answer now could not be trusted together with "
+                "the earlier ones. Seal new rows, or plan for more questions or overfits the next time."
+            )
+        sources = {
+            "training": "The training estimate agreed with the sealed rows, so it was confirmed and cost nothing.",
+            "guess": "Your guess agreed with the sealed rows, so it was confirmed and cost nothing.",
+            "holdout": "The answer comes from the sealed rows themselves and was paid for from the budget.",
+        }
+        return (
+            f"With probability {self.confidence:.0%}, this interval [{self.low:.4g}, {self.high:.4g}] and those of all "
+            f"other answers of this holdout contain the population's values (statement {self.statement}). "
+            f"{sources[self.source]} The interval is wide enough to stay true however the next questions depend on the "
+            "answers before. More sealed rows, fewer planned questions or overfits, or a lower confidence make it narrower."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedPrice(Display):
+    """The price of a question before it is asked.
+
+    Attributes:
+        question: SHA-256 of the question; None for a quote without one.
+        radius: Half-width if the guess is confirmed, in the question's units; None if it would be refused.
+        radius_if_charged: Half-width if the answer comes from the sealed rows.
+        charged_if_confirmed: What is charged if the guess is confirmed.
+        charged_at_most: What is charged at most.
+        refused: Whether the question would be refused.
+        answered_before: Whether it is stored already, and free.
+        remaining: What is left of the budget, by name.
+    """
+
+    question: str | None
+    radius: float | None
+    radius_if_charged: float | None
+    charged_if_confirmed: int
+    charged_at_most: int
+    refused: bool
+    answered_before: bool
+    remaining: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name."""
+        return {
+            "question": self.question,
+            "radius": self.radius,
+            "radius_if_charged": self.radius_if_charged,
+            "charged_if_confirmed": self.charged_if_confirmed,
+            "charged_at_most": self.charged_at_most,
+            "refused": self.refused,
+            "answered_before": self.answered_before,
+            "remaining": dict(self.remaining),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript(Display):
+    """Everything that was asked and answered, in order.
+
+    Attributes:
+        rows: One dict for each question: sequence, asked_at, question, asked, value, low, high, source, charged.
+            Values are means of row values in [0, 1].
+    """
+
+    rows: Sequence[dict[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"entries": [...]}``."""
+        return {"entries": list(self.rows)}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each question."""
+        return list(self.rows)

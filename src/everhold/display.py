@@ -1,0 +1,92 @@
+"""One way to look at every result: as a dict, a data frame, an Arrow table, HTML or text."""
+
+from __future__ import annotations
+
+import html
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["Display", "text_table"]
+
+
+class Display(ABC):
+    """Mixin of everything that is shown to people: answers, plans, transcripts, certificates."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data that `json` can write."""
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The result as table rows, all with the same keys in the same order; by default one row."""
+        return [self.to_dict()]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas data frame (needs pandas)."""
+        import pandas
+
+        return pandas.DataFrame(self.to_rows())
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table (needs pyarrow)."""
+        import pyarrow
+
+        return pyarrow.Table.from_pylist(self.to_rows())
+
+    def to_text(self) -> str:
+        """The rows as a plain text table."""
+        return text_table(self.to_rows())
+
+    def _repr_html_(self) -> str:
+        rows = self.to_rows()
+        if not rows:
+            return "<p>nothing yet</p>"
+        head = "".join(f"<th>{html.escape(str(name))}</th>" for name in rows[0])
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(_shown(value))}</td>" for value in row.values()) + "</tr>"
+            for row in rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as aligned columns of text, numbers to the right.
+
+    Examples:
+        >>> print(text_table([{"mechanism": "gaussian", "radius": 0.0841}, {"mechanism": "laplace", "radius": 0.13}]))
+        mechanism  radius
+        gaussian   0.0841
+        laplace      0.13
+    """
+    if not rows:
+        return "nothing yet"
+    names = list(rows[0])
+    cells = [[_shown(row.get(name)) for name in names] for row in rows]
+    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
+    right = [all(isinstance(row.get(name), (int, float, type(None))) for row in rows) for name in names]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in [names, *cells]
+    ]
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    """A value as people read it: four significant digits, a dash for nothing."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{_shown(inner)} {name}" for name, inner in value.items())
+    return str(value)

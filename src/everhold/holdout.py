@@ -1,0 +1,624 @@
+"""The session: seal rows, ask about them, see what is left, get the certificate."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import shutil
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.answers import Answer, QuotedPrice, Transcript
+from everhold.dependence import DependenceModel, Independent, dependence_from_dict
+from everhold.errors import (
+    BudgetExhausted,
+    HoldoutRejected,
+    NonAdaptiveWarning,
+    QueryRejected,
+    SmallHoldoutWarning,
+    VacuousGuaranteeWarning,
+)
+from everhold.keys import KEY_FILE, StewardKey
+from everhold.ledger import LedgerStore, Outcome, Question
+from everhold.ledger.database import database_path
+from everhold.mechanisms import MECHANISMS, Mechanism, Promise, Source, State
+from everhold.planning import best_mechanism, tuned_mechanism
+from everhold.privacy.noise import Noise, SecureNoise, SeededNoise
+from everhold.queries.base import BoundQuery, Query, Schema
+from everhold.queries.evaluation import Evaluations
+from everhold.queries.expressions import ColumnKind
+from everhold.queries.mean import ConditionalMean, MeanQuery
+from everhold.queries.statistical import StatisticalQuery
+from everhold.rows.probe import made_up_rows, try_on_public_rows
+from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, SealedFiles, check_fingerprint, seal_rows
+from everhold.rows.table import StoredRows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from typing import Self
+
+    from everhold.ledger import Committed, HoldoutRecord
+    from everhold.rows.reading import RowSource
+
+__all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
+
+DEFAULT_STORAGE = "sqlite:///everhold.db"
+_NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
+_FEW_ROWS = 100
+_MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
+
+
+def storage_url(storage: str | Path) -> str:
+    """A storage as a URL; a plain path is an SQLite file.
+
+    Examples:
+        >>> storage_url("flights.db")
+        'sqlite:///flights.db'
+    """
+    text = str(storage)
+    return text if "://" in text else f"sqlite:///{text}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A question that is ready to be answered."""
+
+    bound: BoundQuery
+    guess: int  # in grid units of a sum over the sealed rows; -1 where there is none
+    from_training: bool
+
+
+class Holdout:
+    """A sealed holdout that answers adaptive questions; made by `create` and `open`.
+
+    Examples:
+        >>> import numpy as np, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> rng = np.random.default_rng(0)
+        >>> rows = {"delay": rng.normal(5.0, 30.0, 4000)}
+        >>> holdout = Holdout.create(
+        ...     f"sqlite:///{folder.name}/study.db", "flights",
+        ...     holdout={"delay": rows["delay"][:2000]}, training={"delay": rows["delay"][2000:]}, queries=100, overfits=2,
+        ... )
+        >>> answer = holdout.ask("delay > 15")
+        >>> answer.source, answer.low < answer.value < answer.high
+        ('training', True)
+        >>> holdout.close(); folder.cleanup()
+    """
+
+    def __init__(self, store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
+        """Open the sealed rows of a record; use `create` or `open` instead."""
+        configuration = record.configuration
+        self._store, self._record, self._folder = store, record, folder
+        self._mechanism = _mechanism_from(configuration)
+        self._key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
+        self._schema = Schema(
+            rows=configuration["rows"],
+            training_rows=configuration["training_rows"],
+            columns={name: ColumnKind(kind) for name, kind in configuration["columns"].items()},
+            label=configuration["label"],
+            label_kind=configuration["label_kind"],
+            row_id=configuration["row_id"],
+        )
+        self._sealed = self._stored(HOLDOUT_FILE, "holdout", configuration["fingerprint"], sealed=True)
+        self._training = (
+            self._stored(TRAINING_FILE, "training", configuration["training_fingerprint"], sealed=False)
+            if self._schema.training_rows
+            else None
+        )
+
+    def _stored(self, file: str, what: str, fingerprint: str, *, sealed: bool) -> StoredRows:
+        check_fingerprint(self._folder / file, fingerprint, what=what)
+        rows = self._schema.rows if sealed else self._schema.training_rows
+        return StoredRows(self._folder / file, rows=rows, columns=tuple(self._schema.columns), sealed=sealed)
+
+    @classmethod
+    def create(
+        cls,
+        storage: str | Path = DEFAULT_STORAGE,
+        name: str = "holdout",
+        *,
+        holdout: RowSource,
+        training: RowSource | None = None,
+        label: str | None = None,
+        row_id: str | None = None,
+        mechanism: Mechanism | str | None = None,
+        queries: int = 1_000,
+        overfits: int = 10,
+        confidence: float = 0.95,
+        slack: float = 0.0,
+        dependence: DependenceModel | None = None,
+        seed: int | None = None,
+    ) -> Self:
+        """Seal rows and record the promise.
+
+        Args:
+            storage: URL of the database, such as ``"sqlite:///study.db"``, or a path to an SQLite file.
+            name: Name of the holdout, unique in that database.
+            holdout: The rows to seal: a path to a Parquet or CSV file, a pandas or Polars frame, an Arrow table, or a
+                mapping from names to NumPy arrays.
+            training: Open rows of the same columns; they make the guesses that the holdout confirms.
+            label: Column that holds the truth, for `accuracy`, `error` and `brier`.
+            row_id: Column that names rows; no row may be in both sets.
+            mechanism: A mechanism, or the name of one to be tuned; by default the one with the smallest radius.
+            queries: Number of adaptive questions to plan for.
+            overfits: Number of answers that may come from the holdout, for mechanisms that check guesses.
+            confidence: Probability with which all intervals hold together.
+            slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+            dependence: How the sealed rows hang together; `Independent` by default.
+            seed: For simulations only: noise that can be predicted. The certificate then says so.
+
+        Raises:
+            HoldoutRejected: If the rows or settings cannot be sealed. Nothing was created.
+            ValueError: If the wish makes no sense. Nothing was created.
+        """
+        if not _NAMES.fullmatch(name):
+            raise HoldoutRejected(
+                f"the name {name!r} cannot be used; expected up to 64 letters, digits, blanks, dots, dashes and "
+                "underscores, beginning with a letter or digit; nothing was created"
+            )
+        url = storage_url(storage)
+        database = database_path(url)
+        if database.exists():
+            with LedgerStore.open(url, create=False) as existing:
+                _check_name_is_free(name, existing.names())
+        folder = database.with_suffix(".rows") / f"{name}-{secrets.token_hex(4)}"
+        folder.mkdir(parents=True, mode=0o700)
+        try:
+            sealed = seal_rows(folder, holdout=holdout, training=training, label=label, row_id=row_id)
+            chosen = _chosen_mechanism(
+                mechanism, sealed, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+                dependence=dependence or Independent(),
+            )  # fmt: skip
+            key = StewardKey.create(folder / KEY_FILE)
+            configuration = _configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
+            state = chosen.start(_noise(seed, asked=-1))
+            store = LedgerStore.open(url)
+            record = store.create(name, configuration, state.to_dict(), seal_key=key.seal_key)
+        except BaseException:
+            _remove(folder)
+            raise
+        _warn(chosen)
+        return cls(store, record, folder)
+
+    @classmethod
+    def open(cls, storage: str | Path = DEFAULT_STORAGE, name: str = "holdout") -> Self:
+        """Open a sealed holdout and check that its rows are the ones that were sealed.
+
+        Raises:
+            HoldoutNotFound: If there is none of that name.
+            IntegrityError: If a byte of the sealed rows has changed.
+            AuthError: If the steward's key is missing or another one.
+        """
+        url = storage_url(storage)
+        store = LedgerStore.open(url, create=False)
+        try:
+            record = store.record(name)
+            folder = database_path(url).with_suffix(".rows") / record.configuration["folder"]
+            return cls(store, record, folder)
+        except BaseException:
+            store.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Holdout({self.name!r}, rows={self._schema.rows}, mechanism={self._mechanism.name!r})"
+
+    def close(self) -> None:
+        """Close the database and the engine."""
+        self._store.close()
+        self._sealed.close()
+        if self._training is not None:
+            self._training.close()
+
+    @property
+    def name(self) -> str:
+        """Name of the holdout."""
+        return self._record.name
+
+    @property
+    def schema(self) -> Schema:
+        """What may be known about the rows: their number and their columns."""
+        return self._schema
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism that answers, with its parameters."""
+        return self._mechanism
+
+    @property
+    def promise(self) -> Promise:
+        """The promise that all answers keep together."""
+        return self._mechanism.promise()
+
+    @property
+    def remaining(self) -> dict[str, int]:
+        """What is left of the budget, by name."""
+        return self._mechanism.remaining(self._state())
+
+    def _state(self) -> State:
+        return State.from_dict(self._store.head(self._record.id).state)
+
+    def ask(self, query: Query | ConditionalMean | str, *, guess: float | None = None, strict: bool = False) -> Answer:
+        """Ask one question.
+
+        Args:
+            query: A query, such as ``accuracy(model)`` or ``mean("delay", low=0, high=60)``; a text is a `mean`.
+            guess: The analyst's own guess, in the question's units, in place of the training estimate.
+            strict: Raise `BudgetExhausted` instead of returning a refused answer.
+
+        Returns:
+            The answer, committed to the ledger before it is returned. A question that was asked before returns the
+            stored answer for nothing.
+
+        Raises:
+            QueryRejected: If the question cannot be asked; nothing was charged.
+        """
+        if isinstance(query, ConditionalMean):
+            if guess is not None:
+                raise QueryRejected(
+                    "a conditional mean is two questions and takes no single guess; ask both shares with a guess each; "
+                    "nothing was charged"
+                )
+            answer = _ratio(*self.ask_many(query.parts(self._schema)))
+        else:
+            answer = self.ask_many([query], guesses=[guess])[0]
+        if strict and answer.source == "refused":
+            raise BudgetExhausted("the budget is spent and the question was refused; seal new rows", **answer.to_dict())
+        return answer
+
+    def ask_many(
+        self, queries: Sequence[Query | str], *, guesses: Sequence[float | None] | None = None
+    ) -> list[Answer]:
+        """Ask questions that do not depend on each other's answers, in one transaction.
+
+        Args:
+            queries: As for `ask`, without conditional means.
+            guesses: One guess or None for each question.
+
+        Raises:
+            QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
+        """
+        prepared = self._prepare(queries, guesses)
+        bound = [question.bound for question in prepared]
+        evaluations = Evaluations(
+            totals=self._sealed.totals(bound, parts=self._mechanism.parts, unit=self._mechanism.unit),
+            guesses=np.array([question.guess for question in prepared], dtype=np.int64),
+            rows=self._schema.rows,
+            unit=self._mechanism.unit,
+        )
+
+        def step(state: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome]]:
+            return self._step(State.from_dict(state), evaluations, prepared, new)
+
+        committed = self._store.commit(
+            self._record.id,
+            [Question(question.bound.question, _described(question.bound)) for question in prepared],
+            step,
+            seal_key=self._key.seal_key,
+        )
+        remaining = self._mechanism.remaining(State.from_dict(committed[-1].state_after)) if committed else {}
+        return [
+            self._answer(question.bound, entry, remaining) for question, entry in zip(prepared, committed, strict=True)
+        ]
+
+    def _step(
+        self, state: State, evaluations: Evaluations, prepared: Sequence[_Prepared], new: list[int]
+    ) -> tuple[dict[str, Any], list[Outcome]]:
+        batch = Evaluations(
+            totals=evaluations.totals[new],
+            guesses=evaluations.guesses[new],
+            rows=evaluations.rows,
+            unit=evaluations.unit,
+        )
+        noise = _noise(self._record.configuration["seed"], asked=state.asked)
+        state, replies = self._mechanism.answer_many(state, batch, noise)
+        columns = zip(
+            replies.values.tolist(), replies.lows.tolist(), replies.highs.tolist(), replies.sources.tolist(),
+            replies.charged.tolist(), new, strict=True,
+        )  # fmt: skip
+        outcomes = [
+            Outcome(
+                answer={
+                    "value": None if source == Source.REFUSED else value,
+                    "low": None if source == Source.REFUSED else low,
+                    "high": None if source == Source.REFUSED else high,
+                    "source": _source(source, from_training=prepared[index].from_training),
+                },
+                charged=charged,
+            )
+            for value, low, high, source, charged, index in columns
+        ]
+        return state.to_dict(), outcomes
+
+    def _answer(self, bound: BoundQuery, entry: Committed, remaining: dict[str, int]) -> Answer:
+        value, low, high = (
+            None if mean is None else bound.from_mean(mean)
+            for mean in (entry.answer["value"], entry.answer["low"], entry.answer["high"])
+        )
+        if low is not None and high is not None:
+            low, high = min(low, high), max(low, high)  # an error rate turns an accuracy round
+        return Answer(
+            value=value,
+            low=low,
+            high=high,
+            source=entry.answer["source"],
+            charged=entry.charged,
+            remaining=remaining,
+            question=bound.question,
+            repeated=entry.repeated,
+            statement=self.promise.statement,
+            confidence=self._mechanism.confidence,
+        )
+
+    def _prepare(self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None) -> list[_Prepared]:
+        if guesses is None:
+            guesses = [None] * len(queries)
+        if len(guesses) != len(queries):
+            raise QueryRejected(
+                f"there are {len(guesses)} guesses for {len(queries)} questions; expected one each; nothing was charged"
+            )
+        bound = [self._bind(query) for query in queries]
+        guessable = [
+            i for i, question in enumerate(bound)
+            if guesses[i] is None and (question.row_value is not None or question.training is not None)
+        ]  # fmt: skip
+        known: dict[int, int] = {}
+        if self._training is not None and guessable:
+            totals = self._training.totals([bound[i] for i in guessable], unit=self._mechanism.unit)[:, 0]
+            known = {
+                i: int(total) * self._schema.rows // self._schema.training_rows
+                for i, total in zip(guessable, totals.tolist(), strict=True)
+            }
+        return [
+            _Prepared(
+                question, known[i] if i in known else self._own_guess(question, guesses[i]), from_training=i in known
+            )
+            for i, question in enumerate(bound)
+        ]
+
+    def _bind(self, query: Query | str) -> BoundQuery:
+        if isinstance(query, str):
+            query = MeanQuery(query)
+        if not isinstance(query, Query):
+            raise QueryRejected(
+                f"{type(query).__name__} is not a question; expected accuracy(...), error(...), brier(...), mean(...), a "
+                "StatisticalQuery or a text expression; nothing was charged"
+            )
+        bound = query.bind(self._schema)
+        if isinstance(query, StatisticalQuery):
+            public = (
+                made_up_rows(self._schema.columns)
+                if self._training is None
+                else self._training.table(tuple(self._schema.columns))
+            )
+            try_on_public_rows(query.function, public)
+        return bound
+
+    def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
+        """The analyst's guess in grid units; -1 where there is none and none is needed."""
+        if guess is None:
+            if self._mechanism.needs_guess and self._store.find(self._record.id, bound.question) is None:
+                raise QueryRejected(
+                    f"{self._mechanism.name} confirms guesses, and there is no guess for this question: the holdout has no "
+                    "training rows that it can be evaluated on; expected ask(query, guess=0.8) with your own estimate, or "
+                    "training predictions; nothing was charged"
+                )
+            return -1
+        mean = bound.to_mean(float(guess))
+        if not 0.0 <= mean <= 1.0:
+            low, high = sorted((bound.at_zero, bound.at_one))
+            raise QueryRejected(
+                f"the guess {guess} is outside the question's range; expected a number in [{low}, {high}]; "
+                "nothing was charged"
+            )
+        return round(mean * self._mechanism.steps)
+
+    def quote(self, query: Query | str | None = None, *, guess: float | None = None) -> QuotedPrice:
+        """The price of a question before it is asked; asks nothing and costs nothing.
+
+        Args:
+            query: The question; None for the price of any new one, in units of a mean over [0, 1].
+            guess: As for `ask`.
+
+        Raises:
+            QueryRejected: If the question could not be asked.
+        """
+        state = self._state()
+        price = self._mechanism.quote(state)
+        question, scale, before = None, 1.0, False
+        if query is not None:
+            bound = self._prepare([query], [guess])[0].bound
+            question, scale = bound.question, abs(bound.at_one - bound.at_zero)
+            before = self._store.find(self._record.id, question) is not None
+        return QuotedPrice(
+            question=question,
+            radius=None if price.radius is None else price.radius * scale,
+            radius_if_charged=None if price.radius_if_charged is None else price.radius_if_charged * scale,
+            charged_if_confirmed=0 if before else price.charged_if_confirmed,
+            charged_at_most=0 if before else price.charged_at_most,
+            refused=price.refused and not before,
+            answered_before=before,
+            remaining=self._mechanism.remaining(state),
+        )
+
+    def status(self) -> dict[str, Any]:
+        """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
+        head = self._store.head(self._record.id)
+        promise, described = self.promise, self._mechanism.to_dict()
+        remaining = self._mechanism.remaining(State.from_dict(head.state))
+        return {
+            "name": self.name,
+            "rows": self._schema.rows,
+            "training_rows": self._schema.training_rows,
+            "mechanism": described["mechanism"],
+            "parameters": described["parameters"],
+            "radius": promise.radius,
+            "statement": promise.statement,
+            "confidence": promise.confidence,
+            "dependence": self._mechanism.dependence.to_dict(),
+            "simulation": self._record.configuration["seed"] is not None,
+            "questions_asked": head.sequence,
+            "questions_left": remaining["questions"],
+            "charged": head.charged,
+            "remaining": remaining,
+            "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
+        }
+
+    def transcript(self) -> Transcript:
+        """Everything that was asked and answered, in order."""
+        return Transcript(
+            [
+                {
+                    "sequence": entry.sequence,
+                    "asked_at": entry.asked_at,
+                    "question": entry.question,
+                    "asked": entry.description["shown"],
+                    **entry.answer,
+                    "charged": entry.charged,
+                }
+                for entry in self._store.entries(self._record.id)
+            ]
+        )
+
+
+def _chosen_mechanism(
+    mechanism: Mechanism | str | None,
+    sealed: SealedFiles,
+    *,
+    queries: int,
+    overfits: int,
+    confidence: float,
+    slack: float,
+    dependence: DependenceModel,
+) -> Mechanism:
+    if isinstance(mechanism, Mechanism):
+        if mechanism.rows != sealed.rows:
+            raise HoldoutRejected(
+                f"the mechanism is planned for {mechanism.rows} rows and the holdout has {sealed.rows}; expected the same "
+                "number; tune the mechanism for these rows; nothing was created"
+            )
+        return mechanism
+    wish: dict[str, Any] = {
+        "rows": sealed.rows, "queries": queries, "overfits": overfits,
+        "confidence": confidence, "slack": slack, "dependence": dependence,
+    }  # fmt: skip
+    if mechanism is not None:
+        return tuned_mechanism(mechanism, **wish)
+    return best_mechanism(**wish, with_guesses=sealed.training_rows > 0)
+
+
+def _configuration(
+    folder: Path,
+    sealed: SealedFiles,
+    mechanism: Mechanism,
+    key: StewardKey,
+    *,
+    label: str | None,
+    row_id: str | None,
+    seed: int | None,
+) -> dict[str, Any]:
+    """The public facts that the ledger binds and the certificate shows."""
+    return {
+        "folder": folder.name,
+        "rows": sealed.rows,
+        "training_rows": sealed.training_rows,
+        "columns": {name: kind.value for name, kind in sealed.columns.items()},
+        "label": label,
+        "label_kind": sealed.label_kind,
+        "row_id": row_id,
+        "fingerprint": sealed.fingerprint,
+        "training_fingerprint": sealed.training_fingerprint,
+        "mechanism": mechanism.to_dict(),
+        "dependence": mechanism.dependence.to_dict(),
+        "public_key": key.public_key,
+        "seed": seed,
+    }
+
+
+def _mechanism_from(configuration: dict[str, Any]) -> Mechanism:
+    described = configuration["mechanism"]
+    kind = MECHANISMS[described["mechanism"]]
+    shared = {name: described[name] for name in ("rows", "queries", "confidence", "unit")}
+    return kind(**shared, dependence=dependence_from_dict(configuration["dependence"]), **described["parameters"])
+
+
+def _noise(seed: int | None, *, asked: int) -> Noise:
+    """Secure noise; with a seed, noise that differs from answer to answer and can be repeated."""
+    return SecureNoise() if seed is None else SeededNoise(seed * 2**32 + asked + 1)
+
+
+def _described(bound: BoundQuery) -> dict[str, Any]:
+    return {**bound.description, "shown": bound.shown[:_MOST_SHOWN]}
+
+
+def _source(source: int, *, from_training: bool) -> str:
+    return "training" if source == Source.GUESS and from_training else Source(source).name.lower()
+
+
+def _ratio(both: Answer, given: Answer) -> Answer:
+    """A conditional mean from two shares, with the interval that follows from both."""
+    if both.value is None or both.low is None or both.high is None:
+        return both
+    if given.value is None or given.low is None or given.high is None:
+        return given
+    value = min(both.value / given.value, 1.0) if given.value > 0 else 0.0
+    low = max(both.low, 0.0) / given.high if given.high > 0 else 0.0
+    return Answer(
+        value=value,
+        low=min(low, value),
+        high=1.0 if given.low <= 0 else max(min(both.high / given.low, 1.0), value),
+        source="holdout" if "holdout" in (both.source, given.source) else both.source,
+        charged=both.charged + given.charged,
+        remaining=given.remaining,
+        question=both.question,
+        repeated=both.repeated and given.repeated,
+        statement=both.statement,
+        confidence=both.confidence,
+    )
+
+
+def _check_name_is_free(name: str, names: Sequence[str]) -> None:
+    if name in names:
+        raise HoldoutRejected(
+            f"there is a holdout named {name!r} already; expected a new name; nothing was created", name=name
+        )
+
+
+def _remove(folder: Path) -> None:
+    """Take back what a failed creation wrote."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # other holdouts live there
+        folder.parent.rmdir()
+
+
+def _warn(mechanism: Mechanism) -> None:
+    promise = mechanism.promise()
+    if mechanism.rows < _FEW_ROWS:
+        warnings.warn(
+            f"only {mechanism.rows} rows are sealed; expect wide intervals", SmallHoldoutWarning, stacklevel=3
+        )
+    if promise.radius >= 0.5:
+        warnings.warn(
+            f"the radius {promise.radius:.2f} is half the range or more and promises nothing; seal more rows, or plan for "
+            "fewer questions or overfits",
+            VacuousGuaranteeWarning,
+            stacklevel=3,
+        )
+    if not mechanism.adaptive:
+        warnings.warn(
+            f"{mechanism.name} promises nothing to analysts whose questions depend on earlier answers; "
+            "choose another mechanism unless all questions are fixed in advance",
+            NonAdaptiveWarning,
+            stacklevel=3,
+        )

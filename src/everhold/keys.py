@@ -1,0 +1,86 @@
+"""The steward's key: signs certificates, and seals the mechanism's state in the ledger."""
+
+from __future__ import annotations
+
+import hmac
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from everhold.errors import AuthError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["KEY_FILE", "StewardKey", "signature_holds"]
+
+KEY_FILE = "steward.key"
+
+
+@dataclass(frozen=True, slots=True)
+class StewardKey:
+    """An Ed25519 key that stays with whoever sealed the rows."""
+
+    _private: Ed25519PrivateKey = field(repr=False)
+
+    @classmethod
+    def create(cls, path: Path) -> StewardKey:
+        """Make a new key and write it to a file that only its owner can read."""
+        private = Ed25519PrivateKey.generate()
+        content = private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        return cls(private)
+
+    @classmethod
+    def load(cls, path: Path, *, public_key: str) -> StewardKey:
+        """Read the key of a holdout.
+
+        Args:
+            path: File that `create` wrote.
+            public_key: The public key that the holdout was created with, in hex.
+
+        Raises:
+            AuthError: If the file is missing, unreadable or holds another key.
+        """
+        try:
+            private = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        except (OSError, ValueError):
+            raise AuthError(
+                f"the steward's key cannot be read; expected {path.name} beside the sealed rows; restore it from a backup"
+            ) from None
+        if not isinstance(private, Ed25519PrivateKey) or cls(private).public_key != public_key:
+            raise AuthError(
+                f"{path.name} is the key of another holdout; expected the one made when this one was sealed"
+            )
+        return cls(private)
+
+    @property
+    def public_key(self) -> str:
+        """The public half, 32 bytes in hex."""
+        return self._private.public_key().public_bytes_raw().hex()
+
+    @property
+    def seal_key(self) -> bytes:
+        """A key for message authentication, derived from the private half."""
+        return hmac.digest(self._private.private_bytes_raw(), b"everhold ledger seal", "sha256")
+
+    def sign(self, message: bytes) -> str:
+        """Ed25519 signature in hex."""
+        return self._private.sign(message).hex()
+
+
+def signature_holds(message: bytes, *, signature: str, public_key: str) -> bool:
+    """Whether an Ed25519 signature belongs to a message and a public key, both in hex."""
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(bytes.fromhex(signature), message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True

@@ -1,0 +1,72 @@
+"""The best parameters for a wish, all mechanisms side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everhold.dependence import DependenceModel, Independent
+from everhold.mechanisms import MECHANISMS, Mechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["best_mechanism", "tuned_mechanism"]
+
+
+def tuned_mechanism(
+    name: str,
+    *,
+    rows: int,
+    queries: int,
+    overfits: int,
+    confidence: float,
+    slack: float = 0.0,
+    dependence: DependenceModel | None = None,
+) -> Mechanism:
+    """The named mechanism with its best parameters for a wish.
+
+    Raises:
+        ValueError: If there is no mechanism of that name or the wish makes no sense for it.
+    """
+    if name not in MECHANISMS:
+        raise ValueError(f"there is no mechanism {name!r}; expected one of {', '.join(sorted(MECHANISMS))}")
+    kind = MECHANISMS[name]
+    wish: dict[str, Any] = {"rows": rows, "queries": queries, "confidence": confidence}
+    if kind.needs_guess:
+        wish |= {"overfits": overfits, "slack": slack}
+    tuned: Mechanism = kind.tuned(**wish, dependence=dependence or Independent())
+    return tuned
+
+
+def best_mechanism(
+    *,
+    rows: int,
+    queries: int,
+    overfits: int,
+    confidence: float,
+    slack: float = 0.0,
+    dependence: DependenceModel | None = None,
+    with_guesses: bool = True,
+) -> Mechanism:
+    """The adaptive mechanism with the smallest radius for a wish.
+
+    Args:
+        rows: Number of sealed rows.
+        queries: Number of adaptive questions.
+        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
+        confidence: 1 - beta, in (0, 1).
+        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        dependence: How the rows hang together; independent by default.
+        with_guesses: Whether every question comes with a guess, such as a training estimate.
+    """
+
+    def candidates() -> Iterator[Mechanism]:
+        for name, kind in MECHANISMS.items():
+            fits = name != "sample_splitting" or queries <= rows
+            if kind.adaptive and fits and (with_guesses or not kind.needs_guess):
+                yield tuned_mechanism(
+                    name, rows=rows, queries=queries, overfits=overfits,
+                    confidence=confidence, slack=slack, dependence=dependence,
+                )  # fmt: skip
+
+    return min(candidates(), key=lambda mechanism: mechanism.promise().radius)

@@ -1,0 +1,71 @@
+"""Trying a Python function on public rows before it meets sealed ones, where faults must go unreported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+from everhold.queries.base import same_length
+from everhold.queries.evaluation import to_grid
+from everhold.queries.expressions import ColumnKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from everhold.queries.base import RowFunction, Table
+
+__all__ = ["made_up_rows", "try_on_public_rows"]
+
+
+def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
+    """Two rows of the right types: one of zeros, one of ones."""
+    made_up: dict[ColumnKind, NDArray[Any]] = {
+        ColumnKind.NUMBER: np.array([0.0, 1.0]),
+        ColumnKind.BOOLEAN: np.array([False, True]),
+        ColumnKind.STRING: np.array(["0", "1"]),
+        ColumnKind.OTHER: np.array([None, None], dtype=object),
+    }
+    return {name: made_up[kind] for name, kind in columns.items()}
+
+
+def try_on_public_rows(function: RowFunction, table: Table) -> None:
+    """Check that a function gives one number in [0, 1] per row, each from its own row alone.
+
+    Args:
+        function: As it will be applied to the sealed rows.
+        table: Training rows, or `made_up_rows`.
+
+    Raises:
+        QueryRejected: If it does not. Nothing is charged.
+    """
+    rows = len(next(iter(table.values())))
+    whole = _values(function, table, rows)
+    backwards = _values(function, {name: column[::-1] for name, column in table.items()}, rows)
+    half = _values(function, {name: column[: (rows + 1) // 2] for name, column in table.items()}, (rows + 1) // 2)
+    if not (
+        np.allclose(whole, backwards[::-1], rtol=0, atol=1e-9)
+        and np.allclose(whole[: len(half)], half, rtol=0, atol=1e-9)
+    ):
+        raise QueryRejected(
+            "the function's value for a row changes with the other rows; expected a value computed from the row alone, "
+            "because only averages of such values are promised anything; nothing was charged"
+        )
+
+
+def _values(function: RowFunction, table: Table, rows: int) -> NDArray[np.float64]:
+    try:
+        values = function(table)
+    except QueryRejected:
+        raise
+    except Exception as fault:
+        raise QueryRejected(
+            f"the function fails on public rows with {type(fault).__name__}: {fault}; expected one number in [0, 1] per "
+            f"row of a table with the columns {', '.join(table)}; nothing was charged"
+        ) from fault
+    array = same_length(values, rows, what="the function's values")
+    to_grid(array)
+    return array.astype(np.float64)

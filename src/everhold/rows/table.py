@@ -1,0 +1,145 @@
+"""Evaluating questions on stored rows: DuckDB for expressions, NumPy for functions and predictions."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from everhold.queries.evaluation import UNIT, clip_to_grid, to_grid
+from everhold.queries.expressions import part_totals_sql, totals_sql
+from everhold.queries.expressions.sql import quoted
+from everhold.rows.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from everhold.queries.base import BoundQuery, RowFunction, Table
+    from everhold.queries.expressions import RowValue
+
+__all__ = ["StoredRows"]
+
+_EXPRESSIONS_AT_ONCE = 64
+
+
+class StoredRows:
+    """The rows of one Parquet file, as exact integer sums. Columns are read when a question first needs them.
+
+    Args:
+        path: A file written by `everhold.rows.sealing.seal_rows`, its fingerprint checked.
+        rows: Number of rows.
+        columns: Names of all columns.
+        sealed: Whether faults of functions must go unreported, because a report would be a free answer.
+    """
+
+    def __init__(self, path: Path, *, rows: int, columns: Sequence[str], sealed: bool) -> None:
+        self._path = path
+        self._columns = tuple(columns)
+        self._sealed = sealed
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self.rows = rows
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rows={self.rows})"
+
+    def close(self) -> None:
+        """Close the engine; it opens again when needed."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
+        """Exact sums of row values over each part of the rows; row i belongs to part i modulo ``parts``.
+
+        Returns:
+            Shape (queries, parts), in grid units.
+
+        Raises:
+            QueryRejected: If these are public rows and a function fails on them.
+        """
+        totals = np.zeros((len(queries), parts), dtype=np.int64)
+        written = [i for i, query in enumerate(queries) if query.row_value is not None]
+        for start in range(0, len(written), _EXPRESSIONS_AT_ONCE):
+            chunk = written[start : start + _EXPRESSIONS_AT_ONCE]
+            values = [value for i in chunk if (value := queries[i].row_value) is not None]
+            totals[chunk] = self._expression_totals(values, parts=parts, unit=unit)
+        for i, query in enumerate(queries):
+            function = query.sealed if self._sealed else query.training
+            if query.row_value is None and function is not None:
+                totals[i] = self._function_totals(function, query.reads, parts=parts, unit=unit)
+        return totals
+
+    def _expression_totals(self, values: Sequence[RowValue], *, parts: int, unit: int) -> NDArray[np.int64]:
+        sql = (
+            totals_sql(values, SEALED, unit=unit)
+            if parts == 1
+            else part_totals_sql(values, SEALED, parts=parts, position=POSITION, unit=unit)
+        )
+        totals = np.zeros((len(values), parts), dtype=np.int64)
+        for row in self._fetch(sql):
+            part, sums = (0, row) if parts == 1 else (row[0], row[1:])
+            totals[:, part] = sums
+        return totals
+
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._lock, engine_errors_hidden():
+            return self._engine().execute(sql).fetchall()
+
+    def _engine(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            self._connection = locked_connection(self._path)
+        return self._connection
+
+    def _function_totals(
+        self, function: RowFunction, reads: Sequence[str] | None, *, parts: int, unit: int
+    ) -> NDArray[np.int64]:
+        table = self.table(self._columns if reads is None else reads)
+        values = _sealed_values(function, table, self.rows) if self._sealed else np.asarray(function(table))
+        if values.dtype == np.bool_ and parts == 1:
+            return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
+        grid = clip_to_grid(values.astype(np.float64), unit=unit) if self._sealed else to_grid(values, unit=unit)
+        return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
+
+    def table(self, names: Sequence[str]) -> Table:
+        """The named columns as NumPy arrays: missing numbers are nan, missing text is None."""
+        missing = [name for name in names if name not in self._arrays]
+        if missing:
+            listed = ", ".join(map(quoted, missing))
+            with self._lock, engine_errors_hidden():
+                found = self._engine().execute(f"SELECT {listed} FROM {SEALED} ORDER BY {POSITION}").fetchnumpy()
+            self._arrays |= {name: _plain(found[name]) for name in missing}
+        return {name: self._arrays[name] for name in names}
+
+
+def _sealed_values(function: RowFunction, table: Table, rows: int) -> NDArray[Any]:
+    """Row values whatever happens: a function that fails on sealed rows counts as 0, so that failing tells nothing."""
+    try:
+        values = np.asarray(function(table))
+        if values.shape == (rows,) and values.dtype.kind in "biuf":
+            return values
+    except Exception:
+        pass
+    return np.zeros(rows, dtype=np.float64)
+
+
+def _plain(column: Any) -> NDArray[Any]:
+    """A column of DuckDB as a plain, read-only array without a mask."""
+    if isinstance(column, np.ma.MaskedArray):
+        if column.dtype.kind in "biuf":
+            plain = column.astype(np.float64).filled(np.nan)
+        else:
+            plain = column.astype(object).filled(None)
+    else:
+        plain = np.asarray(column)
+    if plain.dtype.kind == "O" and all(isinstance(value, str) for value in plain.tolist()):
+        plain = plain.astype(str)  # fixed-width text compares in one pass
+    plain.flags.writeable = False
+    return plain

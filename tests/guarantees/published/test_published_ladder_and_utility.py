@@ -1,0 +1,131 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everhold.guarantees.published import (
+    blr_error,
+    blr_rows,
+    exponential_utility,
+    ladder_excess,
+    ladder_failure,
+    ladder_radius,
+    small_database_rows,
+)
+
+
+def test_ladder_by_hand():
+    expected = math.exp(-2 * 0.1**2 * 10_000 + (10 + 2) * math.log(4 * 50 / 0.1) + 1)
+    assert ladder_failure(10_000, excess=0.1, submissions=50, step=0.1) == pytest.approx(expected)
+    assert ladder_failure(10, excess=0.1, submissions=50, step=0.1) == 1.0
+
+
+@given(
+    rows=st.integers(10, 10**8),
+    submissions=st.integers(1, 10**6),
+    step=st.floats(1e-3, 1.0),
+    failure=st.floats(1e-9, 0.99),
+)
+def test_ladder_excess_inverts_the_failure(rows, submissions, step, failure):
+    excess = ladder_excess(rows, submissions=submissions, step=step, failure=failure)
+    assert ladder_failure(rows, excess=excess, submissions=submissions, step=step) == pytest.approx(failure, rel=1e-6)
+    assert ladder_excess(rows + 1, submissions=submissions, step=step, failure=failure) <= excess
+    assert ladder_excess(rows, submissions=submissions + 1, step=step, failure=failure) >= excess
+
+
+@pytest.mark.parametrize("rows", [5_000, 100_000, 10**7])
+@pytest.mark.parametrize("submissions", [1, 1000])
+def test_the_ladder_step_is_at_its_best(rows, submissions):
+    bound = ladder_radius(rows, submissions=submissions, confidence=0.95)
+    grid = [
+        step + ladder_excess(rows, submissions=submissions, step=step, failure=0.05)
+        for step in np.geomspace(1e-5, 1.0, 2000)
+    ]
+    assert bound.radius == pytest.approx(min(grid), rel=1e-4)
+    assert bound.radius == pytest.approx(bound.parameters["step"] + bound.parameters["excess"])
+
+
+def test_a_ladder_on_few_rows_promises_nothing():
+    assert ladder_radius(10, submissions=100, confidence=0.95).radius == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("scores", [[0, 1, 2, 3], [0, 0, 0, 0, 0, 5], [4]])
+def test_the_exponential_mechanism_keeps_its_utility_exactly(epsilon, confidence, scores):
+    weights = np.exp(epsilon * np.array(scores) / 2)
+    law = weights / weights.sum()
+    shortfall = exponential_utility(len(scores), sensitivity=1.0, epsilon=epsilon, confidence=confidence)
+    worse = max(scores) - np.array(scores) > shortfall
+    assert law[worse].sum() <= 1 - confidence
+    assert shortfall == pytest.approx(2 / epsilon * math.log(len(scores) / (1 - confidence)))
+
+
+def test_the_utility_can_fail_when_the_shortfall_is_cut():
+    law = np.exp(np.array([0.0] * 50 + [2.0]))
+    law /= law.sum()
+    shortfall = exponential_utility(51, sensitivity=1.0, epsilon=2.0, confidence=0.5)
+    assert law[:50].sum() > 0.5
+    assert shortfall >= 2.0
+
+
+@pytest.mark.parametrize("accuracy", [0.3, 0.5])
+def test_a_small_data_set_with_the_promised_accuracy_exists(accuracy):
+    """All queries on three kinds of rows, every histogram of a large data set, every small data set."""
+    queries = list(itertools.product([0, 1], repeat=3))
+    size = small_database_rows(len(queries), accuracy=accuracy)
+    kinds = range(3)
+    small = [np.bincount(chosen, minlength=3) / size for chosen in itertools.combinations_with_replacement(kinds, size)]
+    for first, second in itertools.product(np.linspace(0, 1, 8), repeat=2):
+        if first + second <= 1:
+            big = np.array([first, second, 1 - first - second])
+            assert min(np.max(np.abs(np.array(queries) @ (big - candidate))) for candidate in small) <= accuracy
+
+
+def test_blr_by_hand():
+    assert small_database_rows(1000, accuracy=0.1) == math.ceil(math.log(1000) / 0.01)
+    session = {"queries": 1000, "universe": 64, "epsilon": 0.5, "confidence": 0.95}
+    by_hand = 0.1 + 2 / (0.5 * 10**6) * (691 * math.log(64) + math.log(20))
+    assert blr_error(10**6, accuracy=0.1, **session) == pytest.approx(by_hand)
+
+
+@given(
+    error=st.floats(0.02, 0.9),
+    share=st.floats(0.1, 0.9),
+    queries=st.integers(2, 10**6),
+    universe=st.integers(1, 2**40),
+    epsilon=st.floats(0.01, 5),
+)
+def test_blr_rows_invert_the_error(error, share, queries, universe, epsilon):
+    session = {
+        "queries": queries,
+        "universe": universe,
+        "accuracy": share * error,
+        "epsilon": epsilon,
+        "confidence": 0.9,
+    }
+    rows = blr_rows(error, **session)
+    assert blr_error(rows, **session) <= error * (1 + 1e-9)
+    if rows > 1:
+        assert blr_error(rows - 1, **session) >= error * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ladder_failure(10, excess=0.1, submissions=5, step=0.0),
+        lambda: ladder_failure(10, excess=0.0, submissions=5, step=0.1),
+        lambda: ladder_excess(0, submissions=5, step=0.1, failure=0.1),
+        lambda: ladder_radius(10, submissions=0, confidence=0.9),
+        lambda: exponential_utility(0, sensitivity=1.0, epsilon=1.0, confidence=0.9),
+        lambda: exponential_utility(5, sensitivity=0.0, epsilon=1.0, confidence=0.9),
+        lambda: small_database_rows(1, accuracy=0.1),
+        lambda: blr_rows(0.1, queries=10, universe=5, accuracy=0.1, epsilon=1.0, confidence=0.9),
+    ],
+)
+def test_bad_arguments_are_refused(call):
+    with pytest.raises(ValueError, match=r"expected|below"):
+        call()

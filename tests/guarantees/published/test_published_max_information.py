@@ -1,0 +1,95 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from everhold.guarantees.published import (
+    dwork_theorem_17,
+    dwork_theorem_19,
+    dwork_theorem_20,
+    p_value_threshold,
+    zhao_theorem_3,
+)
+
+
+def randomised_response(rows, epsilon, prior):
+    """Joint law of the rows and their flipped copies, and the product of its margins, both of shape (2^n, 2^n)."""
+    keep = math.exp(epsilon) / (1 + math.exp(epsilon))
+    one = np.array([[(1 - prior) * keep, (1 - prior) * (1 - keep)], [prior * (1 - keep), prior * keep]])
+    joint = np.ones((1, 1))
+    for _ in range(rows):
+        joint = np.kron(joint, one)
+    return joint, np.outer(joint.sum(axis=1), joint.sum(axis=0))
+
+
+def max_information(joint, product, failure):
+    """Least k with ``P[O] <= 2^k Q[O] + beta`` for every event: the best events are the largest likelihood ratios."""
+    order = np.argsort(-(joint / product).ravel())
+    gained, reference = np.cumsum(joint.ravel()[order]), np.cumsum(product.ravel()[order])
+    return math.log2(np.max((gained - failure) / reference))
+
+
+CASES = list(itertools.product([1, 2, 3, 4], [0.1, 0.5, 1.5], [0.5, 0.2]))
+
+
+@pytest.mark.parametrize(("rows", "epsilon", "prior"), CASES)
+@pytest.mark.parametrize("failure", [0.01, 0.1])
+def test_the_bounds_cover_randomised_response_exactly(rows, epsilon, prior, failure):
+    joint, product = randomised_response(rows, epsilon, prior)
+    exact = max_information(joint, product, failure)
+    assert exact <= dwork_theorem_20(rows, epsilon=epsilon, failure=failure)
+    assert exact <= zhao_theorem_3(rows, leakage=epsilon, failure=failure)
+    assert exact <= dwork_theorem_17(2**rows, failure=failure)
+    assert max_information(joint, product, 0.0) <= dwork_theorem_19(rows, epsilon=epsilon)
+
+
+def test_theorem_19_is_close_to_tight_for_a_rare_value():
+    joint, product = randomised_response(3, 1.0, 0.001)
+    assert max_information(joint, product, 0.0) >= 0.99 * dwork_theorem_19(3, epsilon=1.0)
+
+
+def test_the_formulas_by_hand():
+    assert dwork_theorem_17(1024, failure=0.25) == pytest.approx(12.0)
+    assert dwork_theorem_17(2**5000, failure=0.25) == pytest.approx(5002.0)
+    assert dwork_theorem_19(100, epsilon=0.1 * math.log(2)) == pytest.approx(10.0)
+    by_hand = (0.01**2 * 1000 / 2 + 0.01 * math.sqrt(1000 * math.log(40) / 2)) / math.log(2)
+    assert dwork_theorem_20(1000, epsilon=0.01, failure=0.05) == pytest.approx(by_hand)
+    zhao = (2 * 0.01**2 * 1000 + 0.01 * math.sqrt(2 * 1000 * math.log(40))) / math.log(2)
+    assert zhao_theorem_3(1000, leakage=0.01, failure=0.05) == pytest.approx(zhao)
+
+
+def test_p_value_threshold_spends_the_level_exactly():
+    threshold = p_value_threshold(0.05, bits=7.3, failure=0.01)
+    assert 2**7.3 * threshold + 0.01 == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("failure", [0.0, 0.02])
+def test_p_value_threshold_controls_false_rejections_after_selection(failure):
+    """Rejecting for the worst rows of each transcript, of prior probability at most the threshold."""
+    joint, product = randomised_response(4, 0.7, 0.5)
+    bits = max(0.0, max_information(joint, product, failure))
+    threshold = p_value_threshold(0.4, bits=bits, failure=failure)
+    allowed = int(threshold * 16)
+    rejected = sum(np.sort(joint[:, transcript])[::-1][:allowed].sum() for transcript in range(16))
+    assert allowed >= 1
+    assert rejected <= 0.4
+    greedy = int(0.4 * 16)
+    without = sum(np.sort(joint[:, transcript])[::-1][:greedy].sum() for transcript in range(16))
+    assert without > 0.4
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: p_value_threshold(0.05, bits=1.0, failure=0.05),
+        lambda: p_value_threshold(0.05, bits=-1.0),
+        lambda: dwork_theorem_17(0, failure=0.1),
+        lambda: dwork_theorem_19(0, epsilon=1.0),
+        lambda: dwork_theorem_20(10, epsilon=-1.0, failure=0.1),
+        lambda: zhao_theorem_3(10, leakage=1.0, failure=1.0),
+    ],
+)
+def test_bad_arguments_are_refused(call):
+    with pytest.raises(ValueError, match="expected"):
+        call()

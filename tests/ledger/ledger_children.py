@@ -1,0 +1,64 @@
+"""What child processes of the tests run; kept apart from pytest, so that a child starts fast."""
+
+import os
+import secrets
+
+from ledger_samples import ask, new_study, question, spend
+
+from everhold.errors import EverholdError
+from everhold.ledger.store import LedgerStore
+
+CAP = 300
+
+
+class RefusedError(Exception):
+    pass
+
+
+def spend_up_to_the_cap(state, indices):
+    if state["spent"] + len(indices) > CAP:
+        raise RefusedError
+    return spend(state, indices)
+
+
+def spend_from_a_state_read_earlier(store, record):
+    """What must not be done: the state comes from outside the transaction."""
+    earlier = store.head(record.id).state
+    return lambda _state, indices: spend_up_to_the_cap(earlier, indices)
+
+
+def ask_many(url, worker, barrier, results, asks, careless):
+    """Ask different questions; report the sequence numbers granted."""
+    granted = []
+    with LedgerStore.open(url) as store:
+        record = store.record("study")
+        barrier.wait()
+        for k in range(asks):
+            step = spend_from_a_state_read_earlier(store, record) if careless else spend_up_to_the_cap
+            try:
+                granted += [c.sequence for c in ask(store, record, f"{worker}/{k}", step=step)]
+            except RefusedError:
+                continue
+    results.put(granted)
+
+
+def create_at_once(url, worker, barrier, results):
+    barrier.wait()
+    with LedgerStore.open(url) as store:
+        try:
+            new_study(store, f"study {worker}")
+            new_study(store, "study")
+            results.put("both")
+        except EverholdError as error:
+            results.put(type(error).__name__)
+
+
+def commit_until_killed(url, acknowledged):
+    """Commit ones and batches for ever; note each answer in a file once it has been handed out."""
+    with LedgerStore.open(url) as store, acknowledged.open("ab", buffering=0) as file:
+        record = store.record("study")
+        while True:
+            numbers = [secrets.token_hex(8) for _ in range(1 + secrets.randbelow(4))]
+            committed = ask(store, record, *numbers)
+            lines = [f"{c.sequence} {question(n).fingerprint}\n" for c, n in zip(committed, numbers, strict=True)]
+            os.write(file.fileno(), "".join(lines).encode())

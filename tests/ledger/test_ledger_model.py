@@ -1,0 +1,86 @@
+"""The ledger against a dictionary, under any order of asks, batches, failures and reopenings."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from ledger_samples import KEY, new_study, question, start_state
+
+from everhold.ledger import LedgerStore, Outcome, verify
+
+NUMBERS = st.integers(0, 12)
+
+
+class StepError(Exception):
+    pass
+
+
+class LedgerAgainstModel(RuleBasedStateMachine):
+    @initialize()
+    def open(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.url = f"sqlite:///{Path(self.folder.name) / 'study.db'}"
+        self.store = LedgerStore.open(self.url)
+        self.record = new_study(self.store)
+        self.state = start_state()
+        self.answers = {}
+        self.charged = 0
+
+    @rule(numbers=st.lists(NUMBERS, max_size=8), charge=st.integers(0, 3), fails=st.booleans())
+    def ask(self, numbers, charge, fails):
+        before = dict(self.answers)
+        fresh = [number for number in dict.fromkeys(numbers) if number not in before]
+        new_state = self.state | {"spent": self.state["spent"] + charge, "last": numbers}
+
+        def step(state, indices):
+            assert state == self.state
+            assert [numbers[index] for index in indices] == fresh
+            if fails:
+                raise StepError
+            return new_state, [Outcome({"of": number, "after": len(before)}, charge) for number in fresh]
+
+        try:
+            committed = self.store.commit(self.record.id, [question(n) for n in numbers], step, seal_key=KEY)
+        except StepError:
+            assert fails
+            assert fresh
+            return
+        assert not (fails and fresh)
+        if fresh:
+            self.state = new_state
+        for number in fresh:
+            self.answers[number] = (len(self.answers) + 1, {"of": number, "after": len(before)})
+            self.charged += charge
+        assert [(c.sequence, c.answer) for c in committed] == [self.answers[number] for number in numbers]
+        assert sum(c.charged for c in committed) == charge * len(fresh)
+        assert [c.repeated for c in committed].count(False) == len(fresh)
+        assert all(c.state_after == self.state for c in committed)
+
+    @rule()
+    def reopen(self):
+        self.store.close()
+        self.store = LedgerStore.open(self.url, create=False)
+        assert self.store.record("study") == self.record
+
+    @rule(number=NUMBERS)
+    def find(self, number):
+        entry = self.store.find(self.record.id, question(number).fingerprint)
+        assert (entry and (entry.sequence, entry.answer)) == self.answers.get(number)
+
+    @invariant()
+    def record_and_model_agree(self):
+        head = self.store.head(self.record.id)
+        assert (head.asked, head.charged, head.state) == (len(self.answers), self.charged, self.state)
+        recorded = [(entry.sequence, entry.answer) for entry in self.store.entries(self.record.id)]
+        assert recorded == sorted(self.answers.values(), key=lambda answer: answer[0])
+        assert verify(self.store, "study", seal_key=KEY).ok
+
+    def teardown(self):
+        self.store.close()
+        self.folder.cleanup()
+
+
+TestLedgerAgainstModel = LedgerAgainstModel.TestCase
+TestLedgerAgainstModel.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

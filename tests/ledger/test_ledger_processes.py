@@ -1,0 +1,90 @@
+"""Several processes at once, and processes that are killed."""
+
+import multiprocessing
+import random
+import time
+
+import pytest
+from ledger_children import CAP, ask_many, commit_until_killed, create_at_once
+from ledger_samples import KEY
+
+from everhold.ledger import LedgerStore, verify
+
+WORKERS = 4
+
+
+@pytest.fixture(scope="module")
+def processes():
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["everhold.ledger.store"])
+    return context
+
+
+def run_at_once(processes, target, url, *arguments):
+    """What each of the workers put into its queue, started together."""
+    barrier, results = processes.Barrier(WORKERS), processes.Queue()
+    workers = [
+        processes.Process(target=target, args=(url, number, barrier, results, *arguments)) for number in range(WORKERS)
+    ]
+    for worker in workers:
+        worker.start()
+    reported = [results.get(timeout=120) for _ in workers]
+    for worker in workers:
+        worker.join()
+    return reported
+
+
+@pytest.mark.slow
+def test_four_processes_never_overspend_and_lose_nothing(processes, store, record, url):
+    reported = run_at_once(processes, ask_many, url, 250, False)
+    granted = sorted(number for part in reported for number in part)
+    assert granted == list(range(1, CAP + 1))
+    assert store.head(record.id).charged == store.head(record.id).state["spent"] == CAP
+    assert [entry.sequence for entry in store.entries(record.id)] == granted
+    assert verify(store, "study", seal_key=KEY).ok
+
+
+@pytest.mark.slow
+def test_with_a_state_from_outside_the_transaction_they_would_overspend(processes, store, record, url):
+    run_at_once(processes, ask_many, url, 250, True)
+    assert store.head(record.id).charged > CAP
+
+
+def test_processes_may_create_the_same_ledger_at_once(processes, url):
+    outcomes = run_at_once(processes, create_at_once, url)
+    assert sorted(outcomes) == ["HoldoutRejected"] * (WORKERS - 1) + ["both"]
+    with LedgerStore.open(url, create=False) as store:
+        assert store.names() == ["study", *(f"study {number}" for number in range(WORKERS))]
+
+
+def wait_for_growth(file, size):
+    deadline = time.monotonic() + 30
+    while file.stat().st_size == size:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.mark.slow
+def test_what_was_acknowledged_survives_a_hundred_kills(processes, store, record, url, tmp_path):
+    acknowledged = tmp_path / "acknowledged"
+    acknowledged.touch()
+    randomness = random.Random(7)
+    lines = []
+    for kill in range(100):
+        child = processes.Process(target=commit_until_killed, args=(url, acknowledged))
+        size = acknowledged.stat().st_size
+        child.start()
+        if kill % 4:  # every fourth is killed while it starts and opens, the others between or within commits
+            wait_for_growth(acknowledged, size)
+        time.sleep(randomness.uniform(0, 0.02))
+        child.kill()
+        child.join()
+        assert child.exitcode < 0
+        lines = [line.split() for line in acknowledged.read_text().splitlines()]
+        recorded = {(entry.sequence, entry.question) for entry in store.entries(record.id)}
+        assert len(lines) == len({sequence for sequence, _ in lines})
+        assert {(int(sequence), question) for sequence, question in lines} <= recorded
+        assert verify(store, "study", seal_key=KEY).ok
+    assert len(lines) > 200

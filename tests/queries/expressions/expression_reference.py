@@ -1,0 +1,185 @@
+"""Random typed expressions as plain tuples, their spelling as text, and their value by the rules of the docs alone."""
+
+from __future__ import annotations
+
+import math
+import random
+
+COLUMNS = {
+    "number": ["x", "n", "odd name", "größe"],
+    "string": ["carrier", 'quo"te'],
+    "boolean": ["flag", "it's"],
+}
+_nan, _inf = math.nan, math.inf
+_REALS = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, 1e308, -1e308, 1e-308, 5e-324, _inf, -_inf, _nan, None, 0.1, 1 / 3, 2.0**53]
+_INTEGERS = [0, 1, -1, 2**53 + 1, -(2**63), 2**63 - 1, 7, None, 15, 2**62 + 3]
+_STRINGS = [
+    "",
+    "UA",
+    "ua",
+    "é",
+    "e\u0301",
+    "Ｕ",
+    "it's",
+    'a"b',
+    "\U0001f6eb",
+    "\uffee",
+    "AA",
+    None,
+    " ",
+    "a\\",
+    "%",
+    "\t",
+]
+_TRUTHS = [True, False, None]
+LITERALS = {
+    "number": [0.0, 1.0, 2.0, 0.5, 15.0, 1e308, 1e-308, 5e-324, 0.1, 9007199254740993.0],
+    "string": ["", "UA", "é", "it's", "\U0001f6eb", 'a"b', "Ub", "--", ";", "a\\"],
+    "boolean": [True, False],
+}
+
+
+def table(rows: int, seed: int) -> dict[str, list]:
+    """Columns with every awkward value, as Python lists with None for null."""
+    draw = random.Random(seed)
+    pools = {"x": _REALS, "n": _INTEGERS, "odd name": _REALS, "größe": _REALS, "carrier": _STRINGS, 'quo"te': _STRINGS}
+    return {name: draw.choices(pools.get(name, _TRUTHS), k=rows) for group in COLUMNS.values() for name in group}
+
+
+def tree(draw: random.Random, kind: str, size: int) -> tuple:
+    """A random expression of a kind; `size` bounds its depth."""
+    if size <= 0 or draw.random() < 0.1:
+        column = draw.random() < 0.7
+        return ("column", draw.choice(COLUMNS[kind])) if column else ("literal", draw.choice(LITERALS[kind]))
+
+    def some(wanted: str) -> tuple:
+        return tree(draw, wanted, size - 1)
+
+    if draw.random() < 0.2 or kind == "string":
+        branches = [(some("boolean"), some(kind)) for _ in range(draw.randint(1, 2))]
+        return ("case", branches, some(kind) if draw.random() < 0.6 else None)
+    if kind == "number":
+        name = draw.choice(["+", "-", "*", "/", "+", "/", "minus", "abs", "least", "greatest"])
+        arity = {"minus": 1, "abs": 1, "least": draw.randint(1, 3), "greatest": draw.randint(1, 3)}.get(name, 2)
+        return (name, *(some("number") for _ in range(arity)))
+    name = draw.choice(["=", "<>", "<", "<=", ">", ">=", "and", "or", "and", "or", "not", "in", "between", "is null"])
+    if name in ("and", "or"):
+        return (name, some("boolean"), some("boolean"))
+    if name == "not":
+        return (name, some("boolean"))
+    wanted = draw.choice(["number", "string"] + (["boolean"] if name in ("=", "<>", "is null") else []))
+    if name == "in":
+        return (name, some(wanted), draw.choices(LITERALS[wanted], k=draw.randint(1, 4)))
+    return (name, *(some(wanted) for _ in range({"between": 3, "is null": 1}.get(name, 2))))
+
+
+def spell(item: tuple, draw: random.Random) -> str:
+    """Text of an expression, in one of its many spellings."""
+    name, *parts = item
+    if name == "column":
+        plain = parts[0].isidentifier() and draw.random() < 0.7
+        return parts[0] if plain else '"' + parts[0].replace('"', '""') + '"'
+    if name == "literal":
+        return _literal(parts[0])
+    if name == "case":
+        return _case(parts[0], parts[1], draw)
+    if name == "in":
+        return f"({spell(parts[0], draw)} {_word('in', draw)} ({', '.join(_literal(value) for value in parts[1])}))"
+    texts = [spell(part, draw) for part in parts]
+    match name:
+        case "minus":
+            return f"(- {texts[0]})"
+        case "not":
+            return f"({_word('not', draw)} {texts[0]})"
+        case "abs" | "least" | "greatest":
+            return f"{_word(name, draw)}({', '.join(texts)})"
+        case "between":
+            return f"({texts[0]} {_word('between', draw)} {texts[1]} and {texts[2]})"
+        case "is null":
+            return f"({texts[0]} {_word('is null', draw)})"
+        case "<>":
+            name = draw.choice(["<>", "!="])
+    return f"({texts[0]}{draw.choice([' ', '  '])}{_word(name, draw)} {texts[1]})"
+
+
+def _case(branches: list, otherwise: tuple | None, draw: random.Random) -> str:
+    text = "".join(f" when {spell(condition, draw)} then {spell(result, draw)}" for condition, result in branches)
+    return f"({_word('case', draw)}{text}{f' else {spell(otherwise, draw)}' if otherwise else ''} end)"
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+def _word(word: str, draw: random.Random) -> str:
+    return word.upper() if draw.random() < 0.3 else word
+
+
+def value(item: tuple, row: dict[str, object]) -> object:
+    """Value for one row; None is null."""
+    name, *parts = item
+    if name == "column":
+        return _read(row[parts[0]])
+    if name == "literal":
+        return parts[0]
+    if name == "case":
+        chosen = next((result for condition, result in parts[0] if value(condition, row) is True), parts[1])
+        return None if chosen is None else value(chosen, row)
+    if name == "in":
+        left = value(parts[0], row)
+        return None if left is None else left in parts[1]
+    if name == "between":
+        return value(("and", (">=", parts[0], parts[1]), ("<=", parts[0], parts[2])), row)
+    values = [value(part, row) for part in parts]
+    if name == "and":
+        return False if False in values else None if None in values else True
+    if name == "or":
+        return True if True in values else None if None in values else False
+    if name == "is null":
+        return values[0] is None
+    return None if None in values else _read(_strict(name, values))
+
+
+def _read(result: object) -> object:
+    """A number as double, nan as null."""
+    if result is None or isinstance(result, bool | str):
+        return result
+    return None if math.isnan(float(result)) else float(result)
+
+
+def _strict(name: str, values: list) -> object:
+    """Operations that are null if an input is."""
+    left, right = values[0], values[-1]
+    match name:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            return None if right == 0 else left / right
+        case "minus":
+            return -left
+        case "not":
+            return not left
+        case "abs" | "least" | "greatest":
+            return {"abs": lambda items: abs(items[0]), "least": min, "greatest": max}[name](values)
+        case _:
+            return {
+                "=": left == right,
+                "<>": left != right,
+                "<": left < right,
+                "<=": left <= right,
+                ">": left > right,
+                ">=": left >= right,
+            }[name]
+
+
+def grid(result: object, low: float, high: float, unit: int) -> int:
+    """The integer of one row."""
+    if result is None or isinstance(result, bool):
+        return unit if result else 0
+    return math.floor((min(max(result, low), high) - low) / (high - low) * unit)
