@@ -66,8 +66,8 @@ class Answer(Display):
         """In words: what the interval means, why it is as wide as it is, and what would make it narrower."""
         if self.value is None or self.low is None or self.high is None:
             return (
-                "The question was refused because the budget is spent. An answer now could not be trusted together with "
-                "the earlier ones. Seal new rows, or plan for more questions or overfits the next time."
+                "The question was refused because the budget is spent. An answer now could not be trusted together "
+                "with the earlier ones. Seal new rows, or plan for more questions or overfits the next time."
             )
         sources = {
             "training": "The training estimate agreed with the sealed rows, so it was confirmed and cost nothing.",
@@ -77,8 +77,9 @@ class Answer(Display):
         return (
             f"With probability {self.confidence:.0%}, this interval [{self.low:.4g}, {self.high:.4g}] and those of all "
             f"other answers of this holdout contain the population's values (statement {self.statement}). "
-            f"{sources[self.source]} The interval is wide enough to stay true however the next questions depend on the "
-            "answers before. More sealed rows, fewer planned questions or overfits, or a lower confidence make it narrower."
+            f"{sources[self.source]} The interval is wide enough to stay true however the next questions depend on "
+            "the answers before. More sealed rows, fewer planned questions or overfits, or a lower confidence make it "
+            "narrower."
         )
 
 

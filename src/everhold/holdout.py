@@ -6,35 +6,32 @@ import contextlib
 import re
 import secrets
 import shutil
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.answers import Answer, QuotedPrice, Transcript
-from everhold.dependence import DependenceModel, Independent, dependence_from_dict
-from everhold.errors import (
-    BudgetExhausted,
-    HoldoutRejected,
-    NonAdaptiveWarning,
-    QueryRejected,
-    SmallHoldoutWarning,
-    VacuousGuaranteeWarning,
+from everhold.configuration import (
+    chosen_mechanism,
+    make_configuration,
+    mechanism_from,
+    schema_from,
+    warn_of_weak_promise,
 )
+from everhold.dependence import DependenceModel, Independent
+from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
 from everhold.keys import KEY_FILE, StewardKey
 from everhold.ledger import LedgerStore, Outcome, Question
 from everhold.ledger.database import database_path
-from everhold.mechanisms import MECHANISMS, Mechanism, Promise, Source, State
-from everhold.planning import best_mechanism, tuned_mechanism
+from everhold.mechanisms import Mechanism, Promise, Source, State
 from everhold.privacy.noise import Noise, SecureNoise, SeededNoise
 from everhold.queries.base import BoundQuery, Query, Schema
 from everhold.queries.evaluation import Evaluations
-from everhold.queries.expressions import ColumnKind
 from everhold.queries.mean import ConditionalMean, MeanQuery
 from everhold.queries.statistical import StatisticalQuery
 from everhold.rows.probe import made_up_rows, try_on_public_rows
-from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, SealedFiles, check_fingerprint, seal_rows
+from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
 from everhold.rows.table import StoredRows
 
 if TYPE_CHECKING:
@@ -49,7 +46,6 @@ __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
 DEFAULT_STORAGE = "sqlite:///everhold.db"
 _NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
-_FEW_ROWS = 100
 _MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
 
 
@@ -83,7 +79,8 @@ class Holdout:
         >>> rows = {"delay": rng.normal(5.0, 30.0, 4000)}
         >>> holdout = Holdout.create(
         ...     f"sqlite:///{folder.name}/study.db", "flights",
-        ...     holdout={"delay": rows["delay"][:2000]}, training={"delay": rows["delay"][2000:]}, queries=100, overfits=2,
+        ...     holdout={"delay": rows["delay"][:2000]}, training={"delay": rows["delay"][2000:]},
+        ...     queries=100, overfits=2,
         ... )
         >>> answer = holdout.ask("delay > 15")
         >>> answer.source, answer.low < answer.value < answer.high
@@ -95,16 +92,9 @@ class Holdout:
         """Open the sealed rows of a record; use `create` or `open` instead."""
         configuration = record.configuration
         self._store, self._record, self._folder = store, record, folder
-        self._mechanism = _mechanism_from(configuration)
+        self._mechanism = mechanism_from(configuration)
         self._key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
-        self._schema = Schema(
-            rows=configuration["rows"],
-            training_rows=configuration["training_rows"],
-            columns={name: ColumnKind(kind) for name, kind in configuration["columns"].items()},
-            label=configuration["label"],
-            label_kind=configuration["label_kind"],
-            row_id=configuration["row_id"],
-        )
+        self._schema = schema_from(configuration)
         self._sealed = self._stored(HOLDOUT_FILE, "holdout", configuration["fingerprint"], sealed=True)
         self._training = (
             self._stored(TRAINING_FILE, "training", configuration["training_fingerprint"], sealed=False)
@@ -171,19 +161,19 @@ class Holdout:
         folder.mkdir(parents=True, mode=0o700)
         try:
             sealed = seal_rows(folder, holdout=holdout, training=training, label=label, row_id=row_id)
-            chosen = _chosen_mechanism(
+            chosen = chosen_mechanism(
                 mechanism, sealed, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
                 dependence=dependence or Independent(),
             )  # fmt: skip
             key = StewardKey.create(folder / KEY_FILE)
-            configuration = _configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
+            configuration = make_configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
             state = chosen.start(_noise(seed, asked=-1))
             store = LedgerStore.open(url)
             record = store.create(name, configuration, state.to_dict(), seal_key=key.seal_key)
         except BaseException:
             _remove(folder)
             raise
-        _warn(chosen)
+        warn_of_weak_promise(chosen)
         return cls(store, record, folder)
 
     @classmethod
@@ -392,8 +382,8 @@ class Holdout:
             query = MeanQuery(query)
         if not isinstance(query, Query):
             raise QueryRejected(
-                f"{type(query).__name__} is not a question; expected accuracy(...), error(...), brier(...), mean(...), a "
-                "StatisticalQuery or a text expression; nothing was charged"
+                f"{type(query).__name__} is not a question; expected accuracy(...), error(...), brier(...), mean(...), "
+                "a StatisticalQuery or a text expression; nothing was charged"
             )
         bound = query.bind(self._schema)
         if isinstance(query, StatisticalQuery):
@@ -410,9 +400,9 @@ class Holdout:
         if guess is None:
             if self._mechanism.needs_guess and self._store.find(self._record.id, bound.question) is None:
                 raise QueryRejected(
-                    f"{self._mechanism.name} confirms guesses, and there is no guess for this question: the holdout has no "
-                    "training rows that it can be evaluated on; expected ask(query, guess=0.8) with your own estimate, or "
-                    "training predictions; nothing was charged"
+                    f"{self._mechanism.name} confirms guesses, and there is no guess for this question: the holdout has "
+                    "no training rows that it can be evaluated on; expected ask(query, guess=0.8) with your own "
+                    "estimate, or training predictions; nothing was charged"
                 )
             return -1
         mean = bound.to_mean(float(guess))
@@ -492,67 +482,6 @@ class Holdout:
         )
 
 
-def _chosen_mechanism(
-    mechanism: Mechanism | str | None,
-    sealed: SealedFiles,
-    *,
-    queries: int,
-    overfits: int,
-    confidence: float,
-    slack: float,
-    dependence: DependenceModel,
-) -> Mechanism:
-    if isinstance(mechanism, Mechanism):
-        if mechanism.rows != sealed.rows:
-            raise HoldoutRejected(
-                f"the mechanism is planned for {mechanism.rows} rows and the holdout has {sealed.rows}; expected the same "
-                "number; tune the mechanism for these rows; nothing was created"
-            )
-        return mechanism
-    wish: dict[str, Any] = {
-        "rows": sealed.rows, "queries": queries, "overfits": overfits,
-        "confidence": confidence, "slack": slack, "dependence": dependence,
-    }  # fmt: skip
-    if mechanism is not None:
-        return tuned_mechanism(mechanism, **wish)
-    return best_mechanism(**wish, with_guesses=sealed.training_rows > 0)
-
-
-def _configuration(
-    folder: Path,
-    sealed: SealedFiles,
-    mechanism: Mechanism,
-    key: StewardKey,
-    *,
-    label: str | None,
-    row_id: str | None,
-    seed: int | None,
-) -> dict[str, Any]:
-    """The public facts that the ledger binds and the certificate shows."""
-    return {
-        "folder": folder.name,
-        "rows": sealed.rows,
-        "training_rows": sealed.training_rows,
-        "columns": {name: kind.value for name, kind in sealed.columns.items()},
-        "label": label,
-        "label_kind": sealed.label_kind,
-        "row_id": row_id,
-        "fingerprint": sealed.fingerprint,
-        "training_fingerprint": sealed.training_fingerprint,
-        "mechanism": mechanism.to_dict(),
-        "dependence": mechanism.dependence.to_dict(),
-        "public_key": key.public_key,
-        "seed": seed,
-    }
-
-
-def _mechanism_from(configuration: dict[str, Any]) -> Mechanism:
-    described = configuration["mechanism"]
-    kind = MECHANISMS[described["mechanism"]]
-    shared = {name: described[name] for name in ("rows", "queries", "confidence", "unit")}
-    return kind(**shared, dependence=dependence_from_dict(configuration["dependence"]), **described["parameters"])
-
-
 def _noise(seed: int | None, *, asked: int) -> Noise:
     """Secure noise; with a seed, noise that differs from answer to answer and can be repeated."""
     return SecureNoise() if seed is None else SeededNoise(seed * 2**32 + asked + 1)
@@ -600,25 +529,3 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):  # other holdouts live there
         folder.parent.rmdir()
-
-
-def _warn(mechanism: Mechanism) -> None:
-    promise = mechanism.promise()
-    if mechanism.rows < _FEW_ROWS:
-        warnings.warn(
-            f"only {mechanism.rows} rows are sealed; expect wide intervals", SmallHoldoutWarning, stacklevel=3
-        )
-    if promise.radius >= 0.5:
-        warnings.warn(
-            f"the radius {promise.radius:.2f} is half the range or more and promises nothing; seal more rows, or plan for "
-            "fewer questions or overfits",
-            VacuousGuaranteeWarning,
-            stacklevel=3,
-        )
-    if not mechanism.adaptive:
-        warnings.warn(
-            f"{mechanism.name} promises nothing to analysts whose questions depend on earlier answers; "
-            "choose another mechanism unless all questions are fixed in advance",
-            NonAdaptiveWarning,
-            stacklevel=3,
-        )

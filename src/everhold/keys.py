@@ -54,7 +54,7 @@ class StewardKey:
             private = serialization.load_pem_private_key(path.read_bytes(), password=None)
         except (OSError, ValueError):
             raise AuthError(
-                f"the steward's key cannot be read; expected {path.name} beside the sealed rows; restore it from a backup"
+                f"the steward's key cannot be read; expected {path.name} beside the sealed rows; restore it"
             ) from None
         if not isinstance(private, Ed25519PrivateKey) or cls(private).public_key != public_key:
             raise AuthError(

@@ -21,7 +21,7 @@ __all__ = ["QuestionTree", "log_tree_size"]
 
 
 def log_tree_size(*, queries: int, overfits: int, grid: int) -> float:
-    """ln N of the tree with ``queries`` questions and at most ``overfits`` releases on ``grid`` values (S3).
+    """Ln N of the tree with ``queries`` questions and at most ``overfits`` releases on ``grid`` values (S3).
 
     There are ``C(j-1, f) G^f`` histories before question j with f releases; summing over j gives
     ``N = sum_{f <= B} C(m, f+1) G^f``, at most the ``m sum_{b <= B} C(m, b) G^b`` of the cruder count.
@@ -37,7 +37,7 @@ def log_tree_size(*, queries: int, overfits: int, grid: int) -> float:
 
 
 def _log_choose(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
-    """ln C(total, chosen); minus infinity where chosen > total."""
+    """Ln C(total, chosen); minus infinity where chosen > total."""
     n, k = np.asarray(total, dtype=np.float64), np.asarray(chosen, dtype=np.float64)
     possible = k <= n
     rest = np.where(possible, n - k, 0.0)

@@ -81,7 +81,7 @@ def wrong_side_exceedance(
     queries: int,
     overfits: int,
 ) -> float:
-    """What r grows by when a released answer may fall on the wrong side of the training estimate (S1, no false spending).
+    """What r grows by when a release may fall on the wrong side of the training estimate (S1, no false spending).
 
     ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``.
 

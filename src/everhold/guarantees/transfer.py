@@ -102,9 +102,9 @@ def transfer_radius(exceedance: Exceedance, leakage: PrivacyCurve, *, confidence
     Examples:
         >>> from everhold.guarantees.exceedance import gaussian_exceedance
         >>> from everhold.privacy.curves import GaussianCurve
-        >>> bound = transfer_radius(
-        ...     lambda alpha: gaussian_exceedance(alpha=alpha, scale=0.01, answers=100), GaussianCurve(mu=0.2), confidence=0.95
-        ... )
+        >>> def exceedance(alpha: float) -> float:
+        ...     return gaussian_exceedance(alpha=alpha, scale=0.01, answers=100)
+        >>> bound = transfer_radius(exceedance, GaussianCurve(mu=0.2), confidence=0.95)
         >>> round(bound.radius, 3)
         0.216
     """
@@ -123,8 +123,8 @@ def transferred_interval(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Population values consistent with released answers (statement S2).
 
-    Upward errors obey ``a - q <= margin + g(q)`` with ``g(q) = q(1-q)(v-1)/(1+q(v-1))``, ``v = e^eps``, downward errors the
-    mirror image. As ``q + g(q) = q v / (1 + q (v - 1))`` increases in q, both ends have closed forms.
+    Upward errors obey ``a - q <= margin + g(q)`` with ``g(q) = q(1-q)(v-1)/(1+q(v-1))``, ``v = e^eps``, downward errors
+    the mirror image. As ``q + g(q) = q v / (1 + q (v - 1))`` increases in q, both ends have closed forms.
 
     Args:
         answers: Released answers, shape (...).

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +27,7 @@ _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int))
 
 @dataclass(frozen=True, kw_only=True)
 class GuessAndCheck(Mechanism):
-    """A guess within ``T_j`` of the sealed average is confirmed; otherwise the average is released on a coarse grid.
+    """A guess within ``T_j`` of the sealed average is confirmed; else the average is released on a coarse grid.
 
     Question j after f releases has its own concentration ``conc_j`` at level ``beta w_j``. The check is
     ``T_j = min(slack * tau + conc_j, tau - conc_j)``: every answer is within the tolerance tau whatever happened before,
@@ -59,13 +60,13 @@ class GuessAndCheck(Mechanism):
         check_slack(self.slack)
         if self.grid < 1:
             raise ValueError(f"grid is {self.grid}; expected at least one value")
-        if not 0.0 < self.tolerance:
+        if not self.tolerance > 0.0:
             raise ValueError(f"tolerance is {self.tolerance}; expected a positive half-width")
 
     @classmethod
     def tuned(
         cls, *, rows: int, queries: int, overfits: int = 10, confidence: float = 0.95, slack: float = 0.0, **shared: Any
-    ) -> Self:
+    ) -> GuessAndCheck:
         """The tolerance and the grid with the smallest radius for the wish.
 
         Args:
@@ -78,7 +79,7 @@ class GuessAndCheck(Mechanism):
         """
         check_slack(slack)
 
-        def with_grid(grid: int) -> Self:
+        def with_grid(grid: int) -> GuessAndCheck:
             draft = cls(
                 rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
                 tolerance=1.0, grid=grid, **shared,
@@ -97,7 +98,7 @@ class GuessAndCheck(Mechanism):
         return QuestionTree(queries=self.queries, overfits=self.overfits, grid=self.grid)
 
     def _log_inverse_level(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
-        return self.tree.log_inverse_weight(asked=asked, released=released) - np.log(self.beta)
+        return self.tree.log_inverse_weight(asked=asked, released=released) - math.log(self.beta)
 
     def _concentration(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
         """conc_j of question number ``asked`` after ``released`` releases."""

@@ -96,8 +96,8 @@ class ComposedCurve(PrivacyCurve):
     """Mixed composition by privacy loss distributions: an upper bound, tight to its grid.
 
     The bound is about 1e-3 above the exact value, relatively, where a part has corners and 1e-6 where it is smooth;
-    values below 1e-12 are not resolved. Build it with `composed` or `PrivacyCurve.compose`, which join parts of one family
-    first. Evaluation needs the package `dp-accounting`.
+    values below 1e-12 are not resolved. Build it with `composed` or `PrivacyCurve.compose`, which join parts of one
+    family first. Evaluation needs the package `dp-accounting`.
 
     Args:
         parts: Pairs of a curve and how many times it is used.

@@ -296,8 +296,13 @@ class GaussianCurve(PrivacyCurve):
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.mu == 0:
             return np.full(epsilon.shape, -np.inf)
-        near = epsilon / self.mu - self.mu / 2
-        return _log_gaussian_small(near, self.mu) if self.mu <= 1 else _log_gaussian_large(near, self.mu)
+        with np.errstate(over="ignore"):
+            near = np.clip(epsilon / self.mu - self.mu / 2, -1e150, 1e150)  # its square is taken
+        close = np.minimum(near, FAR)
+        mills = _log_gaussian_small(close, self.mu) if self.mu <= 1 else _log_gaussian_large(close, self.mu)
+        beyond = np.maximum(near, FAR)
+        far = _log_density(beyond) + math.log(self.mu) - np.log(beyond) - np.log(beyond + self.mu)
+        return np.where(near > FAR, far, mills)
 
     def group(self, rows: int) -> GaussianCurve:
         """A shift by `rows` rows is `rows` times as long; exact."""
@@ -341,10 +346,12 @@ class ZeroConcentratedCurve(PrivacyCurve):
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.rho == 0:
             return np.full(epsilon.shape, -np.inf)
-        order = _best_order(epsilon, self.rho)  # a - 1
-        renyi = order * ((order + 1) * self.rho - epsilon) - order * np.log1p(1 / order) - np.log1p(order)
+        with np.errstate(over="ignore"):
+            order = np.minimum(_best_order(epsilon, self.rho), 1e150)  # a - 1
+            exponent = order * ((order + 1) * self.rho - epsilon)
+        renyi = exponent - order * np.log1p(1 / order) - np.log1p(order)
         variation = 0.5 * math.log(min(self.rho / 2, -math.expm1(-self.rho)))
-        return np.minimum(renyi, variation)
+        return np.asarray(np.minimum(renyi, variation))
 
     def group(self, rows: int) -> ZeroConcentratedCurve:
         """Bun and Steinke 2016, Proposition 27."""
@@ -357,6 +364,9 @@ class ZeroConcentratedCurve(PrivacyCurve):
     def _parameters(self) -> dict[str, Any]:
         return {"rho": self.rho}
 
+
+FAR = 1e8
+"""Standard deviations beyond which Mills' ratio is ``1/x`` to the last digit of the logarithm."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 

@@ -1,7 +1,8 @@
 """The exact curve of B pure mechanisms in a row (Kairouz, Oh, Viswanath 2015), to 1e-12 relative.
 
 With ``w_l = C(B,l) e^{l e0} / (1+e^{e0})^B`` and ``d_l = (2l-B) e0 - eps`` the curve is
-``sum_{l>=k} w_l (1 - e^{-d_l})``, k the first index with ``d_k > 0``. Splitting each factor at k, with ``r = e^{-2 e0}``,
+``sum_{l>=k} w_l (1 - e^{-d_l})``, k the first index with ``d_k > 0``. With ``r = e^{-2 e0}`` and each
+factor split at k,
 
     delta = A_k (1 - e^{-d_k}) + e^{-d_k} B_k,   A_k = sum_{l>=k} w_l,   B_k = sum_{l>k} w_l (1 - r^{l-k}),
 

@@ -1,1 +1,1 @@
-""""""
+"""What may be asked, and what an evaluated question is."""

@@ -10,7 +10,6 @@ from everhold.queries.base import BoundQuery, Query, Schema
 from everhold.queries.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.queries.expressions.tree import Node, Operation, steps
 
-
 __all__ = ["ConditionalMean", "MeanQuery", "mean"]
 
 

@@ -18,11 +18,11 @@ __all__ = ["StatisticalQuery"]
 class StatisticalQuery(Query):
     """The mean over rows of a vectorised function.
 
-    The function gets a `Table` (columns by name, NumPy arrays) and returns one value in [0, 1] per row. Each value must be
-    computed from its own row alone: a function that looks across rows is not a statistical query, and no promise holds
-    for it. Before it meets sealed rows it is tried on the training rows (without a training set on rows of zeros and of
-    ones), where every fault is reported; on sealed rows faults are never reported, because a report would be a free answer:
-    nan counts as 0, values are clipped, and a function that fails counts as 0 everywhere.
+    The function gets a `Table` (columns by name, NumPy arrays) and returns one value in [0, 1] per row. Each value must
+    be computed from its own row alone: a function that looks across rows is not a statistical query, and no promise
+    holds for it. Before it meets sealed rows it is tried on the training rows (without a training set on rows of zeros
+    and of ones), where every fault is reported. On sealed rows faults are never reported, because a report would be a
+    free answer: nan counts as 0, values are clipped, and a function that fails counts as 0 everywhere.
 
     Attributes:
         function: From a table to one value in [0, 1] per row.

@@ -1,1 +1,1 @@
-""""""
+"""Where sealed rows live and how questions are evaluated on them."""

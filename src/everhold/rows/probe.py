@@ -63,8 +63,8 @@ def _values(function: RowFunction, table: Table, rows: int) -> NDArray[np.float6
         raise
     except Exception as fault:
         raise QueryRejected(
-            f"the function fails on public rows with {type(fault).__name__}: {fault}; expected one number in [0, 1] per "
-            f"row of a table with the columns {', '.join(table)}; nothing was charged"
+            f"the function fails on public rows with {type(fault).__name__}: {fault}; expected one number in [0, 1] "
+            f"per row of a table with the columns {', '.join(table)}; nothing was charged"
         ) from fault
     array = same_length(values, rows, what="the function's values")
     to_grid(array)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["RowSource", "column_kinds", "read_rows"]
 
 RowSource = Any
-"""A path to a Parquet, CSV or TSV file; a pandas or Polars frame; an Arrow table; a mapping from names to NumPy arrays."""
+"""A path to a Parquet, CSV or TSV file; a pandas or Polars frame; an Arrow table; a mapping from names to arrays."""
 
 _NUMBERS = re.compile(r"^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|FLOAT|DOUBLE|DECIMAL\(.*\))$")
 

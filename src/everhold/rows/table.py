@@ -132,13 +132,12 @@ def _sealed_values(function: RowFunction, table: Table, rows: int) -> NDArray[An
 
 def _plain(column: Any) -> NDArray[Any]:
     """A column of DuckDB as a plain, read-only array without a mask."""
+    plain: NDArray[Any] = np.asarray(column)
     if isinstance(column, np.ma.MaskedArray):
-        if column.dtype.kind in "biuf":
-            plain = column.astype(np.float64).filled(np.nan)
-        else:
-            plain = column.astype(object).filled(None)
-    else:
-        plain = np.asarray(column)
+        missing = np.ma.getmaskarray(column)
+        numeric = column.dtype.kind in "biuf"
+        plain = np.ma.getdata(column).astype(np.float64 if numeric else object)
+        plain[missing] = np.nan if numeric else None
     if plain.dtype.kind == "O" and all(isinstance(value, str) for value in plain.tolist()):
         plain = plain.astype(str)  # fixed-width text compares in one pass
     plain.flags.writeable = False

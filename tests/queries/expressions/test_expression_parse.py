@@ -54,7 +54,8 @@ SAME = [
 ]
 
 DIFFERENT = [
-    "a - b", "b - a", "a / b", "b / a", "a > b", "a >= b", "a < b", "a = b", "a + b", "a * b", "a", "b", "Mixed", "mixed",
+    "a - b", "b - a", "a / b", "b / a", "a > b", "a >= b", "a < b", "a = b", "a + b", "a * b", "a", "b",
+    "Mixed", "mixed",
     "a = 1", "carrier = '1'", "carrier = 'A'", "carrier = 'a'", "flag", "not flag", "a is null", "flag is null",
     "a = 1 or b = 1", "a in (1, 2)", "a <> 1 or a <> 2", "(a + b) + 1", "a + (b + 1)",
     "case when flag then a else b end", "case when flag then b else a end", "case when flag then a end",

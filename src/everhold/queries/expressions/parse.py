@@ -143,6 +143,8 @@ def _called(node: Node) -> str:
 
 def _column(item: exp.Expr, _operands: Sequence[Node], columns: Columns) -> Node:
     name = item.name
+    if not item.this.args.get("quoted"):  # a keyword of ours that the parser takes for a name; columns come quoted
+        raise rejected(f"{shown(name)} stands where a value is needed", "put a column of that name in double quotes")
     kind = columns[name]
     if kind is ColumnKind.OTHER:
         raise rejected(

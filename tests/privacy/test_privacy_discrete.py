@@ -59,7 +59,7 @@ def test_the_order_survives_sums(first, second, threshold):
 
 def continuous_sum_exceedance(first, second, x):
     if first == second:
-        return np.exp(-x / first) * (2 * first + x) / 4 + np.exp(-x / first) * first / 4
+        return np.exp(-x / first) * (3 * first + x) / 4
     return (first**3 * np.exp(-x / first) - second**3 * np.exp(-x / second)) / (2 * (first**2 - second**2))
 
 

@@ -85,7 +85,7 @@ def test_streams_and_seeds_differ_and_do_not_correlate():
 
 
 def test_seeded_noise_is_the_same_on_every_machine():
-    assert SeededNoise(7).laplace(1000, 4, stream="answer").tolist() == [1079, -1004, -1012, 1139]
+    assert SeededNoise(7).laplace(1000, 4, stream="answer").tolist() == [831, 372, -17, -1520]
 
 
 def draw_into(queue):

@@ -1,0 +1,52 @@
+# Everything a newcomer types. `make demo` needs Python 3.11+ and pip; each target sets up what it needs first.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# uv installs several times faster where it is present
+INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
+
+.PHONY: help setup demo test lint format docs bench coverage-study clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: .venv/installed-dev ## create .venv and install everything for development
+
+demo: .venv/installed-demo ## seal real flights, let an analyst climb, see what holds
+	$(BIN)/everhold demo --output demo-output
+
+test: .venv/installed-dev lint ## all checks and tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: .venv/installed-dev ## style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/installed-dev ## put the code in shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: .venv/installed-dev ## build the documentation into site/, warnings are errors
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: .venv/installed-dev ## run the benchmarks and write benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
+
+coverage-study: .venv/installed-dev ## the long coverage studies; writes docs/theory/coverage.md
+	$(BIN)/python -m tests.coverage_studies
+
+clean: ## remove everything that can be made again
+	rm -rf .venv site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+.venv/bin/python:
+	sh .ci/make-venv "$(PYTHON)" .venv
+
+.venv/installed-demo: .venv/bin/python pyproject.toml constraints.txt
+	$(INSTALL) -c constraints.txt -e '.[demo]'
+	@touch $@
+
+.venv/installed-dev: .venv/bin/python pyproject.toml constraints.txt
+	$(INSTALL) -c constraints.txt -e . --group dev
+	@touch $@ .venv/installed-demo

@@ -1,0 +1,151 @@
+"""Every result in the same three forms: a table for people, JSON for programs, CSV for spreadsheets.
+
+Results go to stdout and nothing else does. A *record* is one thing (a status, a price, a check): its table has the
+columns ``field`` and ``value``. A *list* (answers, holdouts) has one line for each item.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["Format", "note", "printable", "show_list", "show_record", "show_sentence"]
+
+_SHORT_HASH = 12
+_UNLIMITED = 100_000  # columns; a table that goes to a file or a pipe is never cut
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def printable(text: str) -> str:
+    r"""A text on one line in which nothing can steer a terminal.
+
+    Examples:
+        >>> print(printable("a\x1b[2J\nb"))
+        a\x1b[2J\nb
+    """
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def note(text: str) -> None:
+    """Tell people something beside the result, on stderr."""
+    sys.stderr.write(printable(text) + "\n")
+
+
+def show_sentence(sentence: str, record: Mapping[str, Any], form: Format) -> None:
+    """Print a sentence for people; the record it stands for in the other formats."""
+    if form is Format.TABLE:
+        sys.stdout.write(printable(sentence) + "\n")
+    else:
+        show_record(record, form)
+
+
+def show_record(record: Mapping[str, Any], form: Format) -> None:
+    """Print one thing: fields below each other, one JSON object, or one line of CSV below its head."""
+    if form is Format.JSON:
+        _print_json(record)
+    elif form is Format.CSV:
+        _print_csv([record], list(record))
+    else:
+        _print_table(["field", "value"], [[name, _cell(value)] for name, value in _flat(record)], numbers=set())
+
+
+def show_list(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], form: Format, *, document: Mapping[str, Any]
+) -> None:
+    """Print a list.
+
+    Args:
+        rows: One mapping for each line, with at least the named columns.
+        columns: The columns of table and CSV, in their order.
+        form: How to print it.
+        document: The same as one JSON object.
+    """
+    if form is Format.JSON:
+        _print_json(document)
+    elif form is Format.CSV:
+        _print_csv(rows, columns)
+    else:
+        lines = [[_short(name, row[name]) for name in columns] for row in rows]
+        numbers = {name for name in columns if rows and all(_is_number(row[name]) for row in rows)}
+        _print_table(columns, lines, numbers=numbers)
+
+
+def _print_json(document: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
+
+
+def _print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """One line for each row; what has parts of its own is JSON inside a cell."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_csv_cell(row[name]) for name in columns] for row in rows)
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, (bool, dict, list, tuple)):
+        return json.dumps(value)
+    return value
+
+
+def _print_table(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numbers: set[str]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in columns:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for line in lines:
+        table.add_row(*map(Text, line))
+    terminal = sys.stdout.isatty()
+    Console(file=sys.stdout, width=None if terminal else _UNLIMITED, highlight=False).print(table)
+
+
+def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in record.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _short(name: str, value: Any) -> str:
+    """A cell of a list; a question is known by the first digits of its hash."""
+    return str(value)[:_SHORT_HASH] if name == "question" and value else _cell(value)
+
+
+def _cell(value: Any) -> str:
+    """A value as people read it: four significant digits, a dash for nothing."""
+    if value is None or value in ([], (), {}):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_cell(inner)}" for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return "; ".join(_cell(inner) for inner in value)
+    return printable(str(value))
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))

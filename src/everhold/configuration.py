@@ -1,0 +1,126 @@
+"""The public facts that bind a holdout: decided at creation, kept in the ledger, read at opening."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from everhold.dependence import DependenceModel, dependence_from_dict
+from everhold.errors import HoldoutRejected, NonAdaptiveWarning, SmallHoldoutWarning, VacuousGuaranteeWarning
+from everhold.mechanisms import MECHANISMS, Mechanism
+from everhold.planning import best_mechanism, tuned_mechanism
+from everhold.queries.base import Schema
+from everhold.queries.expressions import ColumnKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.keys import StewardKey
+    from everhold.rows.sealing import SealedFiles
+
+__all__ = ["chosen_mechanism", "make_configuration", "mechanism_from", "schema_from", "warn_of_weak_promise"]
+
+_FEW_ROWS = 100
+
+
+def chosen_mechanism(
+    mechanism: Mechanism | str | None,
+    sealed: SealedFiles,
+    *,
+    queries: int,
+    overfits: int,
+    confidence: float,
+    slack: float,
+    dependence: DependenceModel,
+) -> Mechanism:
+    """The mechanism that was named, or the best one for the wish.
+
+    Raises:
+        HoldoutRejected: If a mechanism is given that was planned for another number of rows.
+        ValueError: If the wish makes no sense.
+    """
+    if isinstance(mechanism, Mechanism):
+        if mechanism.rows != sealed.rows:
+            raise HoldoutRejected(
+                f"the mechanism is planned for {mechanism.rows} rows and the holdout has {sealed.rows}; expected the "
+                "same number; tune the mechanism for these rows; nothing was created"
+            )
+        return mechanism
+    wish: dict[str, Any] = {
+        "rows": sealed.rows, "queries": queries, "overfits": overfits,
+        "confidence": confidence, "slack": slack, "dependence": dependence,
+    }  # fmt: skip
+    if mechanism is not None:
+        return tuned_mechanism(mechanism, **wish)
+    return best_mechanism(**wish, with_guesses=sealed.training_rows > 0)
+
+
+def make_configuration(
+    folder: Path,
+    sealed: SealedFiles,
+    mechanism: Mechanism,
+    key: StewardKey,
+    *,
+    label: str | None,
+    row_id: str | None,
+    seed: int | None,
+) -> dict[str, Any]:
+    """The public facts that the ledger binds and the certificate shows."""
+    return {
+        "folder": folder.name,
+        "rows": sealed.rows,
+        "training_rows": sealed.training_rows,
+        "columns": {name: kind.value for name, kind in sealed.columns.items()},
+        "label": label,
+        "label_kind": sealed.label_kind,
+        "row_id": row_id,
+        "fingerprint": sealed.fingerprint,
+        "training_fingerprint": sealed.training_fingerprint,
+        "mechanism": mechanism.to_dict(),
+        "dependence": mechanism.dependence.to_dict(),
+        "public_key": key.public_key,
+        "seed": seed,
+    }
+
+
+def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
+    """The mechanism as it was at creation."""
+    described = configuration["mechanism"]
+    kind = MECHANISMS[described["mechanism"]]
+    shared = {name: described[name] for name in ("rows", "queries", "confidence", "unit")}
+    return kind(**shared, dependence=dependence_from_dict(configuration["dependence"]), **described["parameters"])
+
+
+def schema_from(configuration: dict[str, Any]) -> Schema:
+    """What an analyst may know about the rows."""
+    return Schema(
+        rows=configuration["rows"],
+        training_rows=configuration["training_rows"],
+        columns={name: ColumnKind(kind) for name, kind in configuration["columns"].items()},
+        label=configuration["label"],
+        label_kind=configuration["label_kind"],
+        row_id=configuration["row_id"],
+    )
+
+
+def warn_of_weak_promise(mechanism: Mechanism) -> None:
+    """Say what a newcomer would regret not to have been told."""
+    promise = mechanism.promise()
+    if mechanism.rows < _FEW_ROWS:
+        warnings.warn(
+            f"only {mechanism.rows} rows are sealed; expect wide intervals", SmallHoldoutWarning, stacklevel=3
+        )
+    if promise.radius >= 0.5:
+        warnings.warn(
+            f"the radius {promise.radius:.2f} is half the range or more and promises nothing; seal more rows, or plan "
+            "for fewer questions or overfits",
+            VacuousGuaranteeWarning,
+            stacklevel=3,
+        )
+    if not mechanism.adaptive:
+        warnings.warn(
+            f"{mechanism.name} promises nothing to analysts whose questions depend on earlier answers; "
+            "choose another mechanism unless all questions are fixed in advance",
+            NonAdaptiveWarning,
+            stacklevel=3,
+        )
