@@ -28,7 +28,7 @@ def _line(kind: type[np.generic]) -> dict[str, object]:
         sealed = seal_rows(Path(folder), holdout={"late": labels}, training=None, label="late", row_id=None)
         schema = schema_from(
             {
-                "rows": ROWS, "training_rows": 0, "columns": {"late": sealed.columns["late"].value},
+                "rows": ROWS, "training_rows": 0, "columns": [["late", sealed.columns["late"].value]],
                 "label": "late", "label_kind": sealed.label_kind, "row_id": None,
             }
         )  # fmt: skip

@@ -70,7 +70,9 @@ def make_configuration(
         "folder": folder.name,
         "rows": sealed.rows,
         "training_rows": sealed.training_rows,
-        "columns": {name: kind.value for name, kind in sealed.columns.items()},
+        "columns": [
+            [name, kind.value] for name, kind in sealed.columns.items()
+        ],  # pairs: JSON objects lose their order
         "label": label,
         "label_kind": sealed.label_kind,
         "row_id": row_id,
@@ -96,7 +98,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
     return Schema(
         rows=configuration["rows"],
         training_rows=configuration["training_rows"],
-        columns={name: ColumnKind(kind) for name, kind in configuration["columns"].items()},
+        columns={name: ColumnKind(kind) for name, kind in configuration["columns"]},
         label=configuration["label"],
         label_kind=configuration["label_kind"],
         row_id=configuration["row_id"],

@@ -6,7 +6,7 @@ from ledger_samples import KEY, ask, new_study
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.chain import canonical, entry_hash, genesis_hash
+from everhold.ledger.chain import canonical, entry_hash, genesis_hash, head_seal
 
 TABLES = {
     "holdouts": "id name created configuration",
@@ -53,8 +53,8 @@ class Forger:
                 "UPDATE entries SET previous_hash = ?, entry_hash = ? WHERE sequence = ?", (previous, here, sequence)
             )
             previous = here
-        count, charged = self.raw.execute("SELECT count(*), sum(charged) FROM entries").fetchone()
-        self.raw.execute("UPDATE head SET sequence = ?, charged = ?, entry_hash = ?", (count, charged, previous))
+        last, charged = self.raw.execute("SELECT max(sequence), sum(charged) FROM entries").fetchone()
+        self.raw.execute("UPDATE head SET sequence = ?, charged = ?, entry_hash = ?", (last, charged, previous))
 
 
 @pytest.fixture
@@ -154,6 +154,31 @@ def test_a_deleted_entry_is_found(store, forger, sequence):
     assert found(store, seal_key=None)
 
 
+def test_a_gap_in_the_numbers_is_found_even_in_a_whole_chain(store, forger):
+    forger.raw.execute("DELETE FROM entries WHERE sequence = 2")
+    forger.rechain()
+    report = verify(store, "study", seal_key=None)
+    assert [finding.sequence for finding in report.findings] == [3]
+    assert "missing" in report.findings[0].what
+
+
+def test_a_charge_moved_to_another_entry_is_found(store, forger):
+    forger.put("entries", "charged", 1, 0)
+    forger.put("entries", "charged", 2, 2)
+    assert found(store, seal_key=None)
+
+
+def test_a_renamed_holdout_is_found(store, forger):
+    forger.put("holdouts", "name", 1, "another study")
+    assert not verify(store, "another study", seal_key=None).ok
+
+
+def test_a_holdout_given_another_identifier_throughout_is_found(store, forger):
+    for table, column in [("holdouts", "id"), ("head", "holdout_id"), ("entries", "holdout_id")]:
+        forger.raw.execute(f"UPDATE {table} SET {column} = 'another'")
+    assert found(store, seal_key=None)
+
+
 def test_a_deleted_head_is_found(store, forger):
     forger.raw.execute("DELETE FROM head")
     assert found(store, seal_key=None)
@@ -224,6 +249,17 @@ def test_the_head_of_an_empty_ledger_can_be_expected(store, record):
 def test_another_key_is_found(store, record):
     assert found(store, seal_key=b"another key")
     assert not found(store)
+
+
+def test_a_state_other_than_the_last_entrys_is_found_even_under_a_valid_head_seal(store, forger, record):
+    at = store.head(record.id)
+    where = {"holdout": record.id, "sequence": at.sequence, "charged": at.charged, "entry_hash": at.entry_hash}
+    forger.put("head", "state", 1, "{}")
+    forger.put("head", "head_seal", 1, head_seal(KEY, state="{}", **where))
+    report = verify(store, "study", seal_key=KEY)
+    assert [finding.what for finding in report.findings] == [
+        "the head has a state that is not the one sealed in the last entry"
+    ]
 
 
 def test_an_unused_state_is_sealed_too(store, record, path):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import traceback
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from everhold.errors import EverholdError, QueryRejected
+from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
 from everhold.rows.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
 
 CANARY = "canary-4711"
@@ -92,6 +94,12 @@ def test_a_file_that_cannot_be_sealed_is_refused_without_the_engines_words(folde
     with pytest.raises(EverholdError, match="the engine could not evaluate") as caught:
         locked_connection(path)
     assert str(path) not in "".join(traceback.format_exception(caught.value))
+
+
+def test_names_that_the_engine_cannot_tell_apart_are_refused(folder):
+    pq.write_table(pa.table({"delay": [1], "Delay": [2]}), folder / "case.parquet")
+    with pytest.raises(HoldoutRejected, match="differ in case only"):
+        locked_connection(folder / "case.parquet")
 
 
 def test_no_trace_of_the_engines_error_is_left(engine):

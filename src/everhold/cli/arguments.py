@@ -13,33 +13,32 @@ from everhold.cli.output import Format
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
-__all__ = ["STORAGE_VARIABLE", "FormatOption", "Place", "opened", "place_of", "storage_of"]
+__all__ = ["STORAGE_VARIABLE", "FormatOption", "NameArgument", "StorageArgument", "opened", "place_of", "storage_of"]
 
 STORAGE_VARIABLE = "EVERHOLD_STORAGE"
 
-Place = Annotated[
-    list[str],
+StorageArgument = Annotated[
+    str,
     typer.Argument(
-        metavar="STORAGE NAME",
-        help=f"Where the holdout is and how it is called. With {STORAGE_VARIABLE} set, NAME alone is enough.",
+        metavar="STORAGE",
+        help=f"A path or URL, such as flights.db; left out with {STORAGE_VARIABLE} set.",
     ),
 ]
+NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The holdout's name.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How the result is printed on stdout.")]
 
 
-def place_of(place: list[str]) -> tuple[str, str]:
-    """Storage and name from the command line, or the storage from the environment."""
-    storage = os.environ.get(STORAGE_VARIABLE)
-    if len(place) == 2:
-        return place[0], place[1]
-    if len(place) == 1 and storage:
-        return storage, place[0]
-    if len(place) == 1:
+def place_of(storage: str, name: str | None) -> tuple[str, str]:
+    """Storage and name; where one of them is given, it is the name and the storage is in the environment."""
+    if name is not None:
+        return storage, name
+    usual = os.environ.get(STORAGE_VARIABLE)
+    if not usual:
         raise Misuse(
-            f"only {place[0]!r} is given; expected STORAGE and NAME, such as flights.db flights; "
+            f"only {storage!r} is given; expected STORAGE and NAME, such as flights.db flights; "
             f"or set {STORAGE_VARIABLE} and give NAME alone"
         )
-    raise Misuse(f"there are {len(place)} names instead of two; expected STORAGE and NAME; quote names with blanks")
+    return usual, storage
 
 
 def storage_of(storage: str | None) -> str:
@@ -50,10 +49,10 @@ def storage_of(storage: str | None) -> str:
     return found
 
 
-def opened(place: list[str]) -> Holdout:
+def opened(storage: str, name: str | None) -> Holdout:
     """The open holdout at a place."""
-    storage, name = place_of(place)
+    place = place_of(storage, name)
     from everhold.holdout import Holdout
 
     with arguments_checked():
-        return Holdout.open(storage, name)
+        return Holdout.open(*place)

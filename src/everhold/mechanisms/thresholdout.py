@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 
-from everhold.guarantees.exceedance import comparison_exceedance, laplace_exceedance, wrong_side_exceedance
 from everhold.guarantees.transfer import LeakageBound, leakage_bound, transferred_interval
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, positive
 from everhold.mechanisms.guess_and_check import check_overfits, check_slack
+from everhold.mechanisms.thresholdout_tuning import Scales, best_scales
 from everhold.privacy.curves import PureCurve
 
 if TYPE_CHECKING:
@@ -140,19 +140,18 @@ class Thresholdout(Mechanism):
             threshold=1.0, threshold_scale=1.0, comparison_scale=1.0, answer_scale=1.0, **shared,
         )  # fmt: skip
 
-        def with_scales(logs: NDArray[np.float64]) -> Self:
-            first, comparison, answer = (float(min(math.exp(log), 1e3)) for log in logs)
-            scaled = replace(draft, threshold_scale=first, comparison_scale=comparison, answer_scale=answer)
-            return scaled._with_least_threshold(slack)
+        def leak(loss: float) -> float:
+            curve = draft.dependence.leakage(PureCurve(loss, times=overfits), rows)
+            return leakage_bound(curve, confidence=confidence).total
 
-        typical = math.log(4.0 * math.sqrt(overfits) / rows)
-        best = minimize(
-            lambda logs: math.log(with_scales(logs).threshold),
-            np.array([typical, typical + 0.5, typical]),
-            method="Nelder-Mead",
-            options={"xatol": 1e-4, "fatol": 1e-7, "maxiter": 400},
+        best = best_scales(
+            leak, rows=rows, queries=queries, overfits=overfits, confidence=confidence,
+            ratio=(1.0 + slack) / (1.0 - slack),
+        )  # fmt: skip
+        tuned = replace(
+            draft, threshold_scale=best.threshold, comparison_scale=best.comparison, answer_scale=best.answer
         )
-        return with_scales(best.x)
+        return tuned._with_least_threshold(slack)
 
     def _with_least_threshold(self, slack: float) -> Self:
         """The least T whose error E leaves ``E <= T (1-c)/(1+c)``; then the radius T + E is least, too."""
@@ -180,8 +179,11 @@ class Thresholdout(Mechanism):
         most = self.threshold - self.answer_scale  # the wrong-side term needs T - x >= s2
         two_sided = require_two_sided or most > 0.0
 
+        scales = Scales(self.threshold_scale, self.comparison_scale, self.answer_scale, self.queries, self.overfits)
+
         def at(x: float) -> _Error:
-            return _Error(x, leak, self._exceedance(x, two_sided=two_sided), self.beta, two_sided)
+            exceedance = scales.exceedance(excess=x, threshold=self.threshold, two_sided=two_sided)
+            return _Error(x, leak, exceedance, self.beta, two_sided)
 
         upper = max(most, 0.0) if two_sided else 1.0
         scale = self.threshold_scale + self.comparison_scale
@@ -192,22 +194,6 @@ class Thresholdout(Mechanism):
             options={"xatol": 1e-7 * scale},
         )
         return at(float(best.x))
-
-    def _exceedance(self, x: float, *, two_sided: bool) -> float:
-        scales = {
-            "threshold_scale": self.threshold_scale,
-            "comparison_scale": self.comparison_scale,
-            "queries": self.queries,
-            "overfits": self.overfits,
-        }
-        passed = comparison_exceedance(excess=x, **scales)
-        released = laplace_exceedance(alpha=self.threshold + x, scale=self.answer_scale, answers=self.overfits)
-        if not two_sided:
-            return passed + released
-        if self.threshold - x < self.answer_scale:
-            return math.inf
-        side = wrong_side_exceedance(excess=x, threshold=self.threshold, answer_scale=self.answer_scale, **scales)
-        return 2.0 * passed + released + side  # a comparison can fail towards release as well as towards the guess
 
     def start(self, noise: Noise) -> State:
         """The first noisy threshold."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, HoldoutRejected
 
 if TYPE_CHECKING:
     import pathlib
@@ -48,6 +48,7 @@ def locked_connection(
         A connection whose configuration is locked; to be closed by the caller. Its cursors are locked too.
 
     Raises:
+        HoldoutRejected: If column names differ in case only, which the engine cannot tell apart.
         EverholdError: If the file cannot be read or the lock-down fails; without the engine's words.
     """
     file = str(path.resolve())
@@ -73,6 +74,7 @@ def locked_connection(
             rows = f"read_parquet({_text(file)}, {POSITION} = true)"  # refuses a file with a column of that name
             connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {rows}")
             connection.execute("SET lock_configuration = true")
+            _check_names(connection, file)
         except BaseException:
             connection.close()
             raise
@@ -107,6 +109,17 @@ class engine_errors_hidden:  # noqa: N801  a context manager reads like a functi
             raise hidden from None
         finally:
             hidden.__context__ = None  # `from None` hides the engine's error from print only
+
+
+def _check_names(connection: duckdb.DuckDBPyConnection, file: str) -> None:
+    """Refuses a file some of whose columns the engine has renamed, because names would then mean other columns."""
+    seen = {name for name, *_ in connection.execute(f"DESCRIBE {SEALED}").fetchall()} - {POSITION}
+    names = {name for (name,) in connection.execute(f"SELECT name FROM parquet_schema({_text(file)})").fetchall()}
+    if not seen <= names:
+        raise HoldoutRejected(
+            "two columns have names that differ in case only; expected names that differ otherwise; "
+            "rename one of them and seal the rows again"
+        )
 
 
 def _rewriting(connection: duckdb.DuckDBPyConnection) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +177,11 @@ def _check_row_ids(
 def _write(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, ColumnKind], path: Path) -> None:
     names = ", ".join(map(_quoted, columns))  # both files get the holdout's order of columns
     escaped = str(path).replace("'", "''")
-    connection.execute(f"COPY (SELECT {names} FROM {table}) TO '{escaped}' (FORMAT parquet, COMPRESSION zstd)")
+    salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
+    connection.execute(
+        f"COPY (SELECT {names} FROM {table}) TO '{escaped}' "
+        f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{everhold_salt: '{salt}'}})"
+    )
     path.chmod(0o400)
 
 

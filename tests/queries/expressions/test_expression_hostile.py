@@ -35,14 +35,17 @@ FRAGMENTS = [
     "s = '\u202e'", "''' or 1=1 --'", "s = 'a'' or ''1''=''1'", "s = \"x", '"x', "'x", "`x`", '"x""', '""', "abs(x",
     "abs(x))", "abs(abs)", "abs(distinct x)", "least()", "least(x ignore nulls)", "abs(x) filter (where f)",
     "if(f, x, 1)", "coalesce(x, 1)", "x is null is null", "not", "- - - x", "+ + x", "x = = 1", "x <=> 1",
-    "(x, 1) = (1, 2)",    "x in ()", "x in (1,)", "x in 1", "x = any([1])", "{{% raw %}}", "{{{{ x }}}}", "x \\g", "values (1)",
-    "table sealed",    "prepare p as select 1", "call f()", "explain select 1", "with a as (select 1) select * from a", "x from sealed",
-    "x where f", "x limit 1", "x order by 1", "x > all (select 1)", "row(1)", "struct_pack(a := 1)", "x := 1", "x => 1",
+    "(x, 1) = (1, 2)", "x in ()", "x in (1,)", "x in 1", "x = any([1])",
+    "{{% raw %}}", "{{{{ x }}}}", "x \\g",
+    "values (1)", "table sealed", "prepare p as select 1", "call f()", "explain select 1",
+    "with a as (select 1) select * from a",
+    "x from sealed", "x where f", "x limit 1", "x order by 1", "x > all (select 1)", "row(1)", "struct_pack(a := 1)",
+    "x := 1", "x => 1",
     "'a' 'b'", "s = 'a' 'b'", "true > false", "null", "f = null", "x = 1 = f", "x < 1 < 2",
 ]  # fmt: skip
 SIGNS = [
-    "x", "s", "f", "'", '"', "(", ")", ",", ";", "-", "+", "*", "/", "<", ">", "=", "!", ".", "1", "e", "0", "and", "or",
-    "not", "in", "is", "null", "case", "when", "then", "end", "\n", "\\", "$", "{", "}", "[", "]", ":",
+    "x", "s", "f", "'", '"', "(", ")", ",", ";", "-", "+", "*", "/", "<", ">", "=", "!", ".", "1", "e", "0", "and",
+    "or", "not", "in", "is", "null", "case", "when", "then", "end", "\n", "\\", "$", "{", "}", "[", "]", ":",
 ]  # fmt: skip
 FRAMES = ["{}", "x > 1 and {}", "({})", "abs({})", "case when f then {} else 1 end", "x in ({})", "{} or f", "-{}"]
 DEEP = {

@@ -29,6 +29,8 @@ __all__ = ["ColumnArray", "column_arrays", "grid_values"]
 
 Array: TypeAlias = "NDArray[Any]"
 
+_BLOCK = 2**13  # rows at a time: intermediate results stay in the cache, and the largest expression takes 64 MB
+
 _ARITHMETIC = {
     Operation.ADD: np.add,
     Operation.SUBTRACT: np.subtract,
@@ -97,12 +99,17 @@ def grid_values(
         array([0, 4, 0])
     """
     nodes = steps([value.expression.root])
-    results = _leaves(nodes, columns)
-    with np.errstate(all="ignore"):  # infinities and nan have their meaning here
-        for node in nodes:
-            if not node.is_leaf:
-                results[node] = _compute(node, [results[operand] for operand in node.operands], rows)
-        return np.broadcast_to(_grid(value, results[value.expression.root], unit), (rows,)).copy()
+    leaves = _leaves(nodes, columns)
+    grid = np.empty(rows, dtype=np.int64)
+    for start in range(0, rows, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        results = {node: array[block] if array.ndim else array for node, array in leaves.items()}
+        with np.errstate(all="ignore"):  # infinities and nan have their meaning here
+            for node in nodes:
+                if not node.is_leaf:
+                    results[node] = _compute(node, [results[operand] for operand in node.operands])
+            grid[block] = _grid(value, results[value.expression.root], unit)
+    return grid
 
 
 def _grid(value: RowValue, result: Array, unit: int) -> Array:
@@ -163,8 +170,8 @@ def _constant(node: Node) -> Array:
     return np.asarray(np.nan if node.operation is Operation.NULL else node.value, dtype=np.float64)
 
 
-def _compute(node: Node, inputs: Sequence[Array], rows: int) -> Array:
-    """One step for all rows."""
+def _compute(node: Node, inputs: Sequence[Array]) -> Array:
+    """One step for all rows of a block; literals stay single values."""
     if node.operation in _ARITHMETIC:
         return reduce(_ARITHMETIC[node.operation], inputs)
     first = inputs[0]
@@ -187,15 +194,15 @@ def _compute(node: Node, inputs: Sequence[Array], rows: int) -> Array:
             missing = first == 0 if node.operands[0].kind is ColumnKind.BOOLEAN else np.isnan(first)
             return _truth(missing)
         case _:  # case
-            return _case(inputs, rows)
+            return _case(inputs)
 
 
-def _case(inputs: Sequence[Array], rows: int) -> Array:
+def _case(inputs: Sequence[Array]) -> Array:
     """From the last branch to the first, so that the first true condition wins."""
     result = inputs[-1]
     for place in range(len(inputs) - 3, -1, -2):
         result = np.where(inputs[place] > 0, inputs[place + 1], result)
-    return np.broadcast_to(result, (rows,))
+    return result
 
 
 def _truth(holds: Array, *inputs: Array) -> Array:

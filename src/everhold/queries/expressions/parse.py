@@ -61,7 +61,7 @@ def _syntax(text: str, columns: Columns) -> exp.Expr:
     tokens = tokenize(text, columns)
     try:
         statements = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
-    except (Exception, RecursionError):  # the parser quotes its input, and its own faults are not the analyst's
+    except Exception:  # RecursionError included; the parser quotes its input, and its own faults are not the analyst's
         statements = []
     if len(statements) != 1 or statements[0] is None:
         raise rejected(f"{shown(text)} is not an expression", "write for example arr_delay > 15 and carrier = 'UA'")

@@ -1,0 +1,81 @@
+"""What an analyst is: a strategy that asks for scores and in the end claims one."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Analyst", "Board", "Claim", "Vote", "best_claim"]
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """Predicts yes where ``sum_j weights[j] * (+1 if rule j says yes else -1) > threshold``.
+
+    Attributes:
+        weights: Weights of rules 0, 1, ..., shape (rules used,); empty for "always no".
+        threshold: What the sum has to exceed.
+    """
+
+    weights: NDArray[np.float64]
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What an analyst believes at some point of the game.
+
+    Attributes:
+        questions: Questions asked until then, this one included.
+        vote: The predictor.
+        score: The answer for it; nan if it was refused.
+    """
+
+    questions: int
+    vote: Vote
+    score: float
+
+
+class Board(Protocol):
+    """Where an analyst plays. A score is the share of rows that are predicted correctly, as answered; nan if refused."""
+
+    @property
+    def rules(self) -> int:
+        """Number of rules there are."""
+        ...
+
+    def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
+        """Scores of the rules ``first, ..., last - 1``, asked at once; the guess goes with each of them."""
+        ...
+
+    def score_vote(self, vote: Vote) -> float:
+        """Score of a vote of rules."""
+        ...
+
+
+class Analyst(ABC):
+    """A pure strategy: what it asks depends on earlier answers and on nothing else."""
+
+    @abstractmethod
+    def play(self, board: Board) -> Iterator[Claim]:
+        """Ask, and yield a claim whenever there is a new one."""
+
+
+def best_claim(claims: Iterable[Claim]) -> Claim:
+    """The claim with the highest score: what goes into the report. Refused claims do not count.
+
+    Raises:
+        ValueError: If every claim was refused.
+    """
+    scored = [claim for claim in claims if not math.isnan(claim.score)]
+    if not scored:
+        raise ValueError("every claim was refused; expected at least one answer; plan for more questions or overfits")
+    return max(scored, key=lambda claim: claim.score)

@@ -1,0 +1,109 @@
+"""Commands about the certificate: show, save, verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened
+from everhold.cli.failures import CommandGroup, Misuse
+from everhold.cli.output import Format, note, show_record
+
+__all__ = ["register"]
+
+_INTEGRITY = 7
+_SUFFIXES = (".json", ".html")
+
+group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `certificate`."""
+    app.add_typer(group, name="certificate", help="The promise as a signed document: show, save, verify.")
+
+
+@group.command()
+def show(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    output: Annotated[
+        Path | None, typer.Option(help="Also write it to this file; the ending, .json or .html, decides the form.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Print what is promised, for which rows, by which theorem, and what was asked and spent.
+
+    Example:
+      everhold certificate show flights.db flights --output flights.html
+
+    Exit codes: 0 printed, 2 wrong usage, 4 no such holdout, 7 rows or ledger were altered, 8 the steward's key is
+    missing.
+    """
+    _check_ending(output)
+    with opened(storage, name) as holdout:
+        certificate = holdout.certificate()
+    if output is not None:
+        certificate.save(output)
+        note(f"saved {output}")
+    show_record(certificate.to_dict(), form)
+
+
+@group.command()
+def save(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    output: Annotated[Path, typer.Option(help="The file; its ending, .json or .html, decides the form.")],
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Write the signed certificate to a file: JSON for checking, HTML for reading and printing.
+
+    Example:
+      everhold certificate save flights.db flights --output flights.certificate.json
+
+    Exit codes: 0 saved, 1 the file cannot be written, 2 wrong usage, 4 no such holdout, 7 rows or ledger were
+    altered, 8 the steward's key is missing.
+    """
+    _check_ending(output)
+    with opened(storage, name) as holdout:
+        holdout.certificate().save(output)
+    show_record({"saved": str(output)}, form)
+
+
+@group.command()
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, as JSON or HTML.")],
+    public_key: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="The steward's public key, from a source that you trust."),
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Check a certificate, offline: its signature, its numbers, its form.
+
+    Example:
+      everhold certificate verify flights.certificate.json
+
+    Without --public-key the signature shows that nothing was altered since it was signed, but not who signed it.
+
+    Exit codes: 0 all is well, 1 there is no such file, 7 something was altered or the key is another one.
+    """
+    from everhold.certificate import verify_certificate
+
+    report = verify_certificate(file)
+    findings = list(report.findings)
+    signer = None if report.certificate is None else report.certificate.public_key
+    if public_key is not None and signer is not None and public_key.strip().lower() != signer:
+        findings.append("it was signed with another key than the one expected")
+    result = {"file": str(file), "ok": not findings, "public_key": signer, "findings": findings}
+    show_record(result, form)
+    if findings:
+        raise typer.Exit(_INTEGRITY)
+
+
+def _check_ending(output: Path | None) -> None:
+    if output is not None and output.suffix.lower() not in _SUFFIXES:
+        raise Misuse(f"{output.name!r} ends in {output.suffix!r}; expected a file that ends in .json or .html")

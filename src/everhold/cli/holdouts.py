@@ -1,0 +1,264 @@
+"""Commands about a holdout: create, ask, quote, status, transcript, list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from everhold.cli.arguments import (
+    STORAGE_VARIABLE,
+    FormatOption,
+    NameArgument,
+    StorageArgument,
+    opened,
+    place_of,
+    storage_of,
+)
+from everhold.cli.failures import arguments_checked
+from everhold.cli.output import Format, note, show_list, show_record, show_sentence
+from everhold.cli.questions import (
+    AccuracyOption,
+    BrierOption,
+    ColumnOption,
+    ErrorOption,
+    GivenOption,
+    GuessOption,
+    HighOption,
+    LowOption,
+    MeanOption,
+    QuestionOptions,
+    TrainingPredictionsOption,
+)
+
+__all__ = ["register", "show_transcript"]
+
+_ANSWER = ("value", "low", "high", "source", "charged", "remaining", "question")
+_TRANSCRIPT = ("sequence", "asked_at", "question", "asked", "value", "low", "high", "source", "charged")
+_LISTED = ("name", "rows", "training_rows", "mechanism", "queries", "confidence", "asked", "charged", "created")
+_WISH, _ROWS = "What is planned", "The rows"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    for command in (create, ask, quote, status, transcript):
+        app.command()(command)
+    app.command("list")(list_holdouts)
+
+
+def create(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    holdout: Annotated[
+        Path, typer.Option(help="The rows to seal: Parquet, CSV or TSV with named columns.", rich_help_panel=_ROWS)
+    ],
+    training: Annotated[
+        Path | None,
+        typer.Option(help="Open rows with the same columns; they make the guesses.", rich_help_panel=_ROWS),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Column of the truth, for --accuracy, --error, --brier.", rich_help_panel=_ROWS),
+    ] = None,
+    row_id: Annotated[
+        str | None,
+        typer.Option(help="Column that names rows; no row may be in both files.", rich_help_panel=_ROWS),
+    ] = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            help="thresholdout, guess_and_check, gaussian, laplace, sample_splitting or empirical; by default the one "
+            "with the narrowest promise.",
+            rich_help_panel=_WISH,
+        ),
+    ] = None,
+    queries: Annotated[int, typer.Option(help="Number of questions to plan for.", rich_help_panel=_WISH)] = 1_000,
+    overfits: Annotated[
+        int, typer.Option(help="Number of guesses that may turn out wrong.", rich_help_panel=_WISH)
+    ] = 10,
+    confidence: Annotated[
+        float, typer.Option(help="Probability with which all answers hold together.", rich_help_panel=_WISH)
+    ] = 0.95,
+    slack: Annotated[
+        float,
+        typer.Option(help="Spend nothing on guesses closer than this part of the radius.", rich_help_panel=_WISH),
+    ] = 0.0,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Seal rows and print what is promised about all answers.
+
+    Example:
+      everhold create flights.db flights --holdout sealed.parquet --training train.parquet --label late
+
+    The rows are copied beside the database, and the originals should then be put away.
+    With --format json or csv the promise comes with everything that 'everhold status' shows.
+
+    Exit codes: 0 created, 2 the wish makes no sense, 3 the rows or the name cannot be used; nothing was created.
+    """
+    place = place_of(storage, name)
+    from everhold.holdout import Holdout
+
+    with (
+        arguments_checked(),
+        Holdout.create(
+            *place, holdout=holdout, training=training, label=label, row_id=row_id, mechanism=mechanism,
+            queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+        ) as created,
+    ):  # fmt: skip
+        promise = created.certificate().promise
+        show_sentence(promise, {"promise": promise, **created.status()}, form)
+
+
+def ask(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    mean: MeanOption = None,
+    accuracy: AccuracyOption = None,
+    error: ErrorOption = None,
+    brier: BrierOption = None,
+    low: LowOption = None,
+    high: HighOption = None,
+    given: GivenOption = None,
+    column: ColumnOption = None,
+    training_predictions: TrainingPredictionsOption = None,
+    guess: GuessOption = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Ask one question and print the answer with its interval.
+
+    Examples:
+      everhold ask flights.db flights --mean "arr_delay > 15 and carrier = 'UA'"
+      everhold ask flights.db flights --mean arr_delay --low -60 --high 180
+      everhold ask flights.db flights --accuracy predictions.csv --training-predictions fitted.csv
+
+    The same question again gets the same answer for nothing. When the budget is spent the answer is refused:
+    value, low and high are null and the exit code stays 0, unless --strict asks for 6.
+
+    Exit codes: 0 answered or refused, 2 wrong usage, 4 no such holdout, 5 the question cannot be asked and nothing
+    was charged, 6 refused under --strict, 7 rows or ledger were altered, 8 the steward's key is missing.
+    """
+    asked = QuestionOptions(
+        mean=mean, accuracy=accuracy, error=error, brier=brier, low=low, high=high, given=given, column=column,
+        training_predictions=training_predictions,
+    )  # fmt: skip
+    asked.check(required=True)
+    with opened(storage, name) as holdout:
+        answer = holdout.ask(asked.query(holdout.schema), guess=guess, strict=strict)
+    if answer.value is None:
+        note(f"refused: {answer.explain()}")
+    record = answer.to_dict()
+    show_list([record], _ANSWER, form, document=record)
+
+
+def quote(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    mean: MeanOption = None,
+    accuracy: AccuracyOption = None,
+    error: ErrorOption = None,
+    brier: BrierOption = None,
+    low: LowOption = None,
+    high: HighOption = None,
+    given: GivenOption = None,
+    column: ColumnOption = None,
+    training_predictions: TrainingPredictionsOption = None,
+    guess: GuessOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Say what a question would cost, and how wide its interval would be; asks nothing and costs nothing.
+
+    Example:
+      everhold quote flights.db flights --mean "arr_delay > 15"
+
+    Without a question it is the price of any new one, in units of a mean over [0, 1]; [yellow]--given[/] is quoted as
+    its two questions, one by one.
+
+    Exit codes: 0 quoted, 2 wrong usage, 4 no such holdout, 5 the question cannot be asked.
+    """
+    asked = QuestionOptions(
+        mean=mean, accuracy=accuracy, error=error, brier=brier, low=low, high=high, given=given, column=column,
+        training_predictions=training_predictions,
+    )  # fmt: skip
+    named = asked.check(required=False)
+    with opened(storage, name) as holdout:
+        price = holdout.quote(asked.query(holdout.schema) if named else None, guess=guess)
+    show_record(price.to_dict(), form)
+
+
+def status(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+    """Print the holdout in public facts: rows, mechanism, promise, what was asked and what is left.
+
+    Example:
+      everhold status flights.db flights --format json
+
+    Exit codes: 0 printed, 4 no such holdout, 7 rows or ledger were altered, 8 the steward's key is missing.
+    """
+    with opened(storage, name) as holdout:
+        show_record(holdout.status(), form)
+
+
+def transcript(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+    """Print every question with its answer, in order; the same as 'everhold ledger show'.
+
+    Example:
+      everhold transcript flights.db flights --format csv
+
+    Values are means of row values in [0, 1], as the ledger holds them.
+
+    Exit codes: 0 printed, 4 no such holdout, 7 rows or ledger were altered, 8 the steward's key is missing.
+    """
+    show_transcript(storage, name, form)
+
+
+def show_transcript(storage: str, name: str | None, form: Format) -> None:
+    """Print the transcript of the holdout at a place."""
+    with opened(storage, name) as holdout:
+        entries = holdout.transcript()
+    show_list(entries.to_rows(), _TRANSCRIPT, form, document=entries.to_dict())
+
+
+def list_holdouts(
+    storage: Annotated[
+        str | None,
+        typer.Argument(metavar="STORAGE", help=f"Where the holdouts are; {STORAGE_VARIABLE} by default."),
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Print all holdouts of a storage.
+
+    Example:
+      everhold list flights.db
+
+    Exit codes: 0 printed, 2 no storage given, 4 no such storage.
+    """
+    place = storage_of(storage)
+    from everhold.holdout import storage_url
+    from everhold.ledger import LedgerStore
+
+    with arguments_checked():
+        store = LedgerStore.open(storage_url(place), create=False)
+    with store:
+        rows = [_listed(store, name) for name in store.names()]
+    show_list(rows, _LISTED, form, document={"holdouts": rows})
+
+
+def _listed(store: Any, name: str) -> dict[str, Any]:
+    record = store.record(name)
+    configuration, head = record.configuration, store.head(record.id)
+    mechanism = configuration["mechanism"]
+    return {
+        "name": name,
+        "rows": configuration["rows"],
+        "training_rows": configuration["training_rows"],
+        "mechanism": mechanism["mechanism"],
+        "queries": mechanism["queries"],
+        "confidence": mechanism["confidence"],
+        "asked": head.asked,
+        "charged": head.charged,
+        "created": record.created,
+    }

@@ -1,0 +1,145 @@
+"""Commands about the ledger: show, verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, place_of
+from everhold.cli.failures import CommandGroup, arguments_checked
+from everhold.cli.holdouts import show_transcript
+from everhold.cli.output import Format, show_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everhold.certificate import Certificate
+    from everhold.ledger import HoldoutRecord
+
+__all__ = ["register"]
+
+_INTEGRITY = 7
+
+group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `ledger`."""
+    app.add_typer(group, name="ledger", help="The record of everything that was asked: show, verify.")
+
+
+@group.command()
+def show(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+    """Print every question with its answer, in order; the same as 'everhold transcript'.
+
+    Example:
+      everhold ledger show flights.db flights
+
+    Values are means of row values in [0, 1], as the ledger holds them.
+
+    Exit codes: 0 printed, 4 no such holdout, 7 rows or ledger were altered, 8 the steward's key is missing.
+    """
+    show_transcript(storage, name, form)
+
+
+@group.command()
+def verify(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="An earlier certificate; shows whether the ledger was set back behind it."),
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Check that ledger and sealed rows are what they were: hashes, sums, seals, fingerprints.
+
+    Example:
+      everhold ledger verify flights.db flights --certificate flights.certificate.json
+
+    The seals need the steward's key beside the sealed rows; without it they are left out and the result says so.
+
+    Exit codes: 0 all is well, 4 no such holdout, 7 something was altered.
+    """
+    place = place_of(storage, name)
+    with arguments_checked():
+        result = _verified(*place, certificate)
+    show_record(result, form)
+    if not result["ok"]:
+        raise typer.Exit(_INTEGRITY)
+
+
+def _verified(storage: str, name: str, certificate_file: Path | None) -> dict[str, Any]:
+    """What was checked and what was found."""
+    from everhold.holdout import storage_url
+    from everhold.ledger import LedgerStore
+    from everhold.ledger import verify as verify_ledger
+    from everhold.ledger.database import database_path
+
+    url = storage_url(storage)
+    checks, findings = ["hashes", "sums"], []
+    with LedgerStore.open(url, create=False) as store:
+        record = store.record(name)
+        folder = database_path(url).with_suffix(".rows") / str(record.configuration["folder"])
+        seal_key, key_findings = _seal_key(folder, record)
+        expected, certificate_findings = _expected(certificate_file, record)
+        report = verify_ledger(store, name, seal_key=seal_key, expected_head=expected)
+    if report.keyed:
+        checks.append("seals")
+    findings += [_in_words(finding.sequence, finding.what) for finding in report.findings]
+    findings += [*key_findings, *certificate_findings, *_row_findings(folder, record)]
+    checks += ["rows", *(["certificate"] if certificate_file is not None else [])]
+    return {"name": name, "ok": not findings, "entries": report.entries, "checked": checks, "findings": findings}
+
+
+def _in_words(sequence: int | None, what: str) -> str:
+    return what if sequence is None else f"entry {sequence}: {what}"
+
+
+def _seal_key(folder: Path, record: HoldoutRecord) -> tuple[bytes | None, list[str]]:
+    """The key of the seals, if the steward's key is there, and what is wrong with it."""
+    from everhold.errors import AuthError
+    from everhold.keys import KEY_FILE, StewardKey
+
+    if not (folder / KEY_FILE).exists():
+        return None, []
+    try:
+        return StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"]).seal_key, []
+    except AuthError as fault:
+        return None, [fault.message]
+
+
+def _row_findings(folder: Path, record: HoldoutRecord) -> Iterator[str]:
+    from everhold.errors import IntegrityError
+    from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint
+
+    files = [(HOLDOUT_FILE, "holdout", record.configuration["fingerprint"])]
+    if record.configuration["training_fingerprint"] is not None:
+        files.append((TRAINING_FILE, "training", record.configuration["training_fingerprint"]))
+    for file, what, fingerprint in files:
+        try:
+            check_fingerprint(folder / file, fingerprint, what=what)
+        except IntegrityError as fault:
+            yield fault.message
+
+
+def _expected(file: Path | None, record: HoldoutRecord) -> tuple[tuple[int, str] | None, list[str]]:
+    """The ledger's head as an earlier certificate has it, and what is wrong with the certificate."""
+    if file is None:
+        return None, []
+    from everhold.certificate import verify_certificate
+
+    report = verify_certificate(file)
+    if report.certificate is None or not report.ok:
+        return None, [f"the certificate: {what}" for what in report.findings]
+    found = list(_foreign(report.certificate, record))
+    head = report.certificate.to_dict()["ledger_head"]
+    return (None if found else (int(head["sequence"]), str(head["entry_hash"]))), found
+
+
+def _foreign(certificate: Certificate, record: HoldoutRecord) -> Iterator[str]:
+    if certificate.public_key != record.configuration["public_key"]:
+        yield "the certificate belongs to another holdout: it was signed with another key"
