@@ -209,6 +209,29 @@ def test_a_forked_child_opens_its_own_connections(store, record):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_nothing_a_forked_child_commits_is_lost_when_the_parent_closes(store, record):
+    # With inherited connections the child would rely on the parent's lock, and the parent delete the child's log.
+    fork = multiprocessing.get_context("fork")
+    asked, closed = fork.Event(), fork.Event()
+    ask(store, record, 1)
+    child = fork.Process(target=ask_before_and_after, args=(store, record, asked, closed))
+    child.start()
+    assert asked.wait(30)
+    store.close()
+    closed.set()
+    child.join()
+    assert child.exitcode == 0
+    assert store.head(record.id).sequence == 3
+
+
+def ask_before_and_after(store, record, asked, closed):
+    ask(store, record, 2)
+    asked.set()
+    assert closed.wait(30)
+    ask(store, record, 3)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_forked_within_a_transaction_refuses(store, record):
     def step(state, indices):
         child = multiprocessing.get_context("fork").Process(target=expect_refusal, args=(store, record))

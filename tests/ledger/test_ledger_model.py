@@ -32,7 +32,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
     def ask(self, numbers, charge, fails):
         before = dict(self.answers)
         fresh = [number for number in dict.fromkeys(numbers) if number not in before]
-        new_state = self.state | {"spent": self.state["spent"] + charge, "last": numbers}
+        new_state = {"spent": self.state["spent"] + charge, f"charged {charge}": numbers}
 
         def step(state, indices):
             assert state == self.state

@@ -29,28 +29,40 @@ def everhold(
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and leave.")
     ] = False,
 ) -> None:
-    """Keep a holdout sealed and question it thousands of times: every answer stays true of the population.
+    r"""Question a sealed holdout thousands of times; every answer stays true.
 
     A story in three commands:
 
-      everhold create flights.db flights --holdout sealed.parquet --training train.parquet
-        seals the rows and prints what is promised about all answers together
+      everhold create flights.db flights --holdout sealed.parquet \
+        --training train.parquet
+          seals the rows and prints what is promised about all answers together
 
-      everhold ask flights.db flights --mean "arr_delay > 15 and carrier = 'UA'"
-        answers with an interval that holds, however your questions depend on earlier answers
+      everhold ask flights.db flights --mean "arr_delay > 15"
+          answers with an interval that holds for the population, however the
+          question depends on the answers before
 
-      everhold certificate save flights.db flights --output flights.certificate.html
-        writes the promise down and signs it
+      everhold certificate save flights.db flights --output flights.html
+          writes the promise down and signs it
 
     No data at hand? 'everhold demo' plays the story on real flights.
 
-    STORAGE is a path or a URL such as sqlite:///flights.db. With EVERHOLD_STORAGE set, it is left out:
-    'everhold ask flights --mean "arr_delay > 15"'. Every command takes --format table, json or csv; results go to
-    stdout, all else to stderr; with --format json errors are JSON too.
+    STORAGE is a path or a URL such as sqlite:///flights.db. The environment
+    variable EVERHOLD_STORAGE replaces it: everhold ask flights --mean "late".
+    Every command takes --format table, json or csv. Results go to stdout, all
+    else to stderr; with --format json errors are JSON, too.
 
-    Exit codes: 0 done (a refused answer, too), 1 a fault, 2 wrong usage, 3 the rows cannot be sealed, 4 no such
-    holdout, 5 the question cannot be asked, 6 refused under --strict, 7 rows, ledger or certificate were altered,
-    8 the steward's key is missing or another one, 9 the dependence model does not fit, 130 interrupted.
+    Exit codes:
+        0  done; also when an answer is refused because the budget is spent
+        1  a fault, a missing package, or a file that cannot be used
+        2  wrong usage
+        3  the rows or settings cannot be sealed; nothing was created
+        4  no such holdout or storage
+        5  the question cannot be asked; nothing was charged
+        6  refused, under --strict
+        7  rows, ledger or certificate were altered
+        8  the steward's key is missing or another one
+        9  the dependence model does not fit the rows
+      130  interrupted
     """
 
 

@@ -34,13 +34,18 @@ def show(
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Print what is promised, for which rows, by which theorem, and what was asked and spent.
+    """Print what is promised, for which rows, by which theorem.
 
     Example:
       everhold certificate show flights.db flights --output flights.html
 
-    Exit codes: 0 printed, 2 wrong usage, 4 no such holdout, 7 rows or ledger were altered, 8 the steward's key is
-    missing.
+    Exit codes:
+      0  printed
+      1  the file cannot be written
+      2  wrong usage
+      4  no such holdout
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or another one
     """
     _check_ending(output)
     with opened(storage, name) as holdout:
@@ -59,13 +64,18 @@ def save(
     output: Annotated[Path, typer.Option(help="The file; its ending, .json or .html, decides the form.")],
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Write the signed certificate to a file: JSON for checking, HTML for reading and printing.
+    """Write the signed certificate to a file, JSON or HTML.
 
     Example:
       everhold certificate save flights.db flights --output flights.certificate.json
 
-    Exit codes: 0 saved, 1 the file cannot be written, 2 wrong usage, 4 no such holdout, 7 rows or ledger were
-    altered, 8 the steward's key is missing.
+    Exit codes:
+      0  saved
+      1  the file cannot be written
+      2  wrong usage
+      4  no such holdout
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or another one
     """
     _check_ending(output)
     with opened(storage, name) as holdout:
@@ -82,14 +92,18 @@ def verify(
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Check a certificate, offline: its signature, its numbers, its form.
+    """Check a certificate, offline.
 
     Example:
       everhold certificate verify flights.certificate.json
 
-    Without --public-key the signature shows that nothing was altered since it was signed, but not who signed it.
+    The signature shows that nothing was altered since; only --public-key shows
+    who signed.
 
-    Exit codes: 0 all is well, 1 there is no such file, 7 something was altered or the key is another one.
+    Exit codes:
+      0  all is well
+      1  there is no such file
+      7  something was altered, or the key is another one
     """
     from everhold.certificate import verify_certificate
 

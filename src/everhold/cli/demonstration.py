@@ -28,14 +28,16 @@ def demo(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer rules; a few seconds.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Seal real flights, let an analyst climb the score, and see which score survives fresh data.
+    r"""Let an analyst climb a score on real flights, and see which score survives.
 
     Example:
       everhold demo --output demo-output
 
-    Needs the packages of pip install 'everhold\\[demo]'; takes less than a minute.
+    Needs the packages of pip install 'everhold\[demo]'; takes less than a minute.
 
-    Exit codes: 0 done, 1 a package is missing or the folder cannot be written.
+    Exit codes:
+      0  done
+      1  a package is missing, or the folder cannot be written
     """
     from everhold.lab.demo import run_demo
 

@@ -7,7 +7,6 @@ everhold's own errors and of wrong arguments are shown; everything else becomes 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import sys
 import warnings
@@ -54,14 +53,14 @@ class CommandGroup(TyperGroup):
         """Read the arguments; none at all asks for help."""
         return super().parse_args(ctx, args or ["--help"])
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **named: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **named: Any) -> Any:  # type: ignore[override]  # all callers name the others
         """Run, report what goes wrong, and leave with its exit code."""
         given = list(sys.argv[1:] if args is None else args)
         with warnings.catch_warnings():
             warnings.simplefilter("always", EverholdWarning)
             warnings.showwarning = _show_warning
             try:
-                code = super().main(given, *rest, standalone_mode=False, **named)
+                code = super().main(given, standalone_mode=False, **named)
             except Exception as fault:
                 code = _report(fault, as_json=_wants_json(given))
         if standalone_mode:
@@ -105,7 +104,7 @@ def _public(fault: Exception) -> tuple[int, dict[str, Any]]:
 
 def _usage_message(fault: TyperException) -> str:
     """A usage error as everhold writes errors, with the help that would have avoided it."""
-    message = fault.format_message().rstrip(".")
+    message = fault.format_message().rstrip(".?")
     context = getattr(fault, "ctx", None)
     if context is not None:
         message = f"{message[:1].lower()}{message[1:]}; see '{context.command_path} --help'"
@@ -113,7 +112,7 @@ def _usage_message(fault: TyperException) -> str:
 
 
 def _file_message(fault: OSError) -> str:
-    reason = (errno.errorcode.get(fault.errno or 0, "") and fault.strerror or "it fails").lower()
+    reason = (fault.strerror or "it fails").lower()
     return f"the file or folder {fault.filename or ''!s} cannot be used: {reason}; check its path and permissions"
 
 

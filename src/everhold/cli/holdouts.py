@@ -16,7 +16,7 @@ from everhold.cli.arguments import (
     place_of,
     storage_of,
 )
-from everhold.cli.failures import arguments_checked
+from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record, show_sentence
 from everhold.cli.questions import (
     AccuracyOption,
@@ -87,15 +87,19 @@ def create(
     ] = 0.0,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Seal rows and print what is promised about all answers.
+    r"""Seal rows and print what is promised about all answers.
 
     Example:
-      everhold create flights.db flights --holdout sealed.parquet --training train.parquet --label late
+      everhold create flights.db flights --holdout sealed.parquet \
+        --training train.parquet --label late
 
-    The rows are copied beside the database, and the originals should then be put away.
-    With --format json or csv the promise comes with everything that 'everhold status' shows.
+    The rows are copied beside the database; put the originals away.
+    With --format json or csv, 'everhold status' comes along with the promise.
 
-    Exit codes: 0 created, 2 the wish makes no sense, 3 the rows or the name cannot be used; nothing was created.
+    Exit codes:
+      0  created
+      2  the wish makes no sense; nothing was created
+      3  the rows or the name cannot be used; nothing was created
     """
     place = place_of(storage, name)
     from everhold.holdout import Holdout
@@ -131,15 +135,21 @@ def ask(
     """Ask one question and print the answer with its interval.
 
     Examples:
-      everhold ask flights.db flights --mean "arr_delay > 15 and carrier = 'UA'"
+      everhold ask flights.db flights --mean "arr_delay > 15"
       everhold ask flights.db flights --mean arr_delay --low -60 --high 180
-      everhold ask flights.db flights --accuracy predictions.csv --training-predictions fitted.csv
+      everhold ask flights.db flights --accuracy predictions.csv
 
-    The same question again gets the same answer for nothing. When the budget is spent the answer is refused:
-    value, low and high are null and the exit code stays 0, unless --strict asks for 6.
+    The same question again gets the same answer for nothing.
+    When the budget is spent, answers are refused: value, low and high are null.
 
-    Exit codes: 0 answered or refused, 2 wrong usage, 4 no such holdout, 5 the question cannot be asked and nothing
-    was charged, 6 refused under --strict, 7 rows or ledger were altered, 8 the steward's key is missing.
+    Exit codes:
+      0  answered, or refused because the budget is spent
+      2  wrong usage
+      4  no such holdout
+      5  the question cannot be asked; nothing was charged
+      6  refused, under --strict
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or another one
     """
     asked = QuestionOptions(
         mean=mean, accuracy=accuracy, error=error, brier=brier, low=low, high=high, given=given, column=column,
@@ -170,33 +180,48 @@ def quote(
     guess: GuessOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Say what a question would cost, and how wide its interval would be; asks nothing and costs nothing.
+    """Say what a question would cost and how wide its interval would be; free.
 
     Example:
       everhold quote flights.db flights --mean "arr_delay > 15"
 
-    Without a question it is the price of any new one, in units of a mean over [0, 1]; [yellow]--given[/] is quoted as
-    its two questions, one by one.
+    Without a question it is the price of any new one, for a mean between 0 and 1.
+    A mean with --given is two questions; quote them one by one.
 
-    Exit codes: 0 quoted, 2 wrong usage, 4 no such holdout, 5 the question cannot be asked.
+    Exit codes:
+      0  quoted
+      2  wrong usage
+      4  no such holdout
+      5  the question could not be asked
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or another one
     """
     asked = QuestionOptions(
         mean=mean, accuracy=accuracy, error=error, brier=brier, low=low, high=high, given=given, column=column,
         training_predictions=training_predictions,
     )  # fmt: skip
     named = asked.check(required=False)
+    from everhold.queries.mean import ConditionalMean
+
     with opened(storage, name) as holdout:
-        price = holdout.quote(asked.query(holdout.schema) if named else None, guess=guess)
+        query = asked.query(holdout.schema) if named else None
+        if isinstance(query, ConditionalMean):
+            raise Misuse("a mean with --given is two questions; quote each of them without --given")
+        price = holdout.quote(query, guess=guess)
     show_record(price.to_dict(), form)
 
 
 def status(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Print the holdout in public facts: rows, mechanism, promise, what was asked and what is left.
+    """Print rows, mechanism, promise, what was asked and what is left.
 
     Example:
       everhold status flights.db flights --format json
 
-    Exit codes: 0 printed, 4 no such holdout, 7 rows or ledger were altered, 8 the steward's key is missing.
+    Exit codes:
+      0  printed
+      4  no such holdout
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or another one
     """
     with opened(storage, name) as holdout:
         show_record(holdout.status(), form)
@@ -208,9 +233,13 @@ def transcript(storage: StorageArgument, name: NameArgument = None, form: Format
     Example:
       everhold transcript flights.db flights --format csv
 
-    Values are means of row values in [0, 1], as the ledger holds them.
+    Values are means of row values between 0 and 1, as the ledger holds them.
 
-    Exit codes: 0 printed, 4 no such holdout, 7 rows or ledger were altered, 8 the steward's key is missing.
+    Exit codes:
+      0  printed
+      4  no such holdout
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or another one
     """
     show_transcript(storage, name, form)
 
@@ -234,7 +263,10 @@ def list_holdouts(
     Example:
       everhold list flights.db
 
-    Exit codes: 0 printed, 2 no storage given, 4 no such storage.
+    Exit codes:
+      0  printed
+      2  no storage is given
+      4  no such storage
     """
     place = storage_of(storage)
     from everhold.holdout import storage_url

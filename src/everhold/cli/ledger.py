@@ -37,9 +37,13 @@ def show(storage: StorageArgument, name: NameArgument = None, form: FormatOption
     Example:
       everhold ledger show flights.db flights
 
-    Values are means of row values in [0, 1], as the ledger holds them.
+    Values are means of row values between 0 and 1, as the ledger holds them.
 
-    Exit codes: 0 printed, 4 no such holdout, 7 rows or ledger were altered, 8 the steward's key is missing.
+    Exit codes:
+      0  printed
+      4  no such holdout
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or another one
     """
     show_transcript(storage, name, form)
 
@@ -55,14 +59,18 @@ def verify(
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Check that ledger and sealed rows are what they were: hashes, sums, seals, fingerprints.
+    """Check that the ledger and the sealed rows are what they were.
 
     Example:
-      everhold ledger verify flights.db flights --certificate flights.certificate.json
+      everhold ledger verify flights.db flights --certificate flights.json
 
-    The seals need the steward's key beside the sealed rows; without it they are left out and the result says so.
+    The seals need the steward's key beside the sealed rows. Without it they are
+    left out, and 'checked' in the result does not name them.
 
-    Exit codes: 0 all is well, 4 no such holdout, 7 something was altered.
+    Exit codes:
+      0  all is well
+      4  no such holdout
+      7  something was altered
     """
     place = place_of(storage, name)
     with arguments_checked():

@@ -31,6 +31,7 @@ def read_predictions(path: Path, *, column: str | None, as_text: bool) -> NDArra
         QueryRejected: If there is no such file or column, or a prediction is missing.
     """
     import duckdb
+    import numpy as np
 
     if not path.is_file():
         raise _rejected(f"there is no file {str(path)!r}", "check the path")
@@ -38,16 +39,16 @@ def read_predictions(path: Path, *, column: str | None, as_text: bool) -> NDArra
         try:
             relation = _relation(connection, path, as_text=as_text)
             name = _column(relation.columns, column, path)
-            values = relation.project('"' + name.replace('"', '""') + '"').fetchnumpy()[name]
+            values: NDArray[Any] = relation.project('"' + name.replace('"', '""') + '"').fetchnumpy()[name]
         except duckdb.Error:
             raise _rejected(
                 f"{path.name} cannot be read as predictions",
                 "expected one prediction of one type in each line, below the column's name",
             ) from None
-    missing = int(getattr(values, "mask", values[:0]).sum())
+    missing = int(np.ma.getmaskarray(values).sum())
     if missing:
         raise _rejected(f"{path.name} lacks {missing:,} of its predictions", "fill them in")
-    return getattr(values, "data", values) if hasattr(values, "mask") else values
+    return np.ma.getdata(values)
 
 
 def _relation(connection: duckdb.DuckDBPyConnection, path: Path, *, as_text: bool) -> duckdb.DuckDBPyRelation:

@@ -17,8 +17,6 @@ from everhold.mechanisms.thresholdout_tuning import Scales, best_scales
 from everhold.privacy.curves import PureCurve
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from everhold.privacy.noise import Noise
     from everhold.queries.evaluation import Evaluations
 

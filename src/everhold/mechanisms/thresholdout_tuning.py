@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.polynomial import Polynomial
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from everhold.guarantees.exceedance import comparison_exceedance, laplace_exceedance, wrong_side_exceedance
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 __all__ = ["Scales", "best_scales"]
 
-_NODES = {2: np.array([-1.0, 0.0, 1.0]), 4: np.array([-1.0, -0.7, 0.0, 0.7, 1.0])}
+Point = NDArray[np.float64]
+
+_THREE, _FIVE = np.array([-1.0, 0.0, 1.0]), np.array([-1.0, -0.7, 0.0, 0.7, 1.0])
 _MOST_ROUNDS = 12
 _WIDTHS = (0.5, 0.1, 0.02)
 
@@ -54,7 +54,10 @@ class Scales:
         return cls(unit, 2.0 * unit / comparison_weight, unit / answer_weight, queries, overfits)
 
     def exceedance(self, *, excess: float, threshold: float, two_sided: bool) -> float:
-        """r at alpha = T + x; two-sided, it covers needless spending too and is infinite unless ``T - x >= s2`` (S1)."""
+        """The exceedance r at alpha = T + x (S1).
+
+        Two-sided, it covers needless spending too; then it is infinite unless ``T - x >= s2``.
+        """
         comparison = {
             "excess": excess,
             "threshold_scale": self.threshold,
@@ -96,52 +99,72 @@ def best_scales(
         confidence: 1 - beta.
         ratio: ``(1+c)/(1-c)`` for slack c: the threshold is so many times the error beyond it.
     """
-    beta = 1.0 - confidence
-    threshold = 1.0
-
-    def scales(point: NDArray[np.float64]) -> tuple[Scales, float]:
-        loss, comparison, answer, excess = np.exp(np.minimum(point, 50.0)).tolist()
-        chosen = Scales.sharing(loss, comparison, answer, rows=rows, queries=queries, overfits=overfits)
-        return chosen, excess / (rows * loss)
-
-    def search(center: NDArray[np.float64], width: float) -> NDArray[np.float64]:
-        log_leak = _interpolated(leak, float(center[0]), width)
-
-        def log_threshold(point: NDArray[np.float64]) -> float:
-            off = max(abs(point[0] - center[0]) - width, 0.0)  # the interpolation says nothing out there
-            if off > width:
-                return math.inf
-            chosen, excess = scales(point)
-            least = chosen.least_threshold(
-                excess=excess, leak=math.exp(log_leak(point[0])), beta=beta, ratio=ratio, start=threshold
-            )
-            return math.log(least) + off
-
-        simplex = center + np.vstack([np.zeros(4), 0.6 * width * np.eye(4)])
-        options = {"initial_simplex": simplex, "xatol": 1e-3 * width, "fatol": 1e-10, "maxiter": 400}
-        found = minimize(log_threshold, center, method="Nelder-Mead", options=options)
-        return np.asarray(found.x, dtype=np.float64)
-
-    spread = math.log(4.0 * queries * overfits / beta)
-    loss = math.sqrt(12.0 * spread / (rows * math.sqrt(overfits)))  # balances the leak with the noise, roughly
-    point = np.array([math.log(loss), 0.5, -0.3, math.log(6.0 * spread)])
+    search = _Search(leak, rows=rows, queries=queries, overfits=overfits, beta=1.0 - confidence, ratio=ratio)
+    point, threshold = search.start(), 1.0
     widths = list(_WIDTHS)
     for _ in range(_MOST_ROUNDS):
-        before, point = point, search(point, widths[0])
-        chosen, excess = scales(point)
-        threshold = chosen.least_threshold(
-            excess=excess, leak=leak(math.exp(point[0])), beta=beta, ratio=ratio, start=threshold
-        )
+        before, point = point, search.around(point, widths[0], threshold)
+        threshold = search.threshold(point, leak(math.exp(point[0])), threshold)
         if abs(point[0] - before[0]) < 0.9 * widths[0]:  # else the optimum lies further on: look there as widely
             widths.pop(0)
         if not widths:
             break
-    return chosen
+    return search.scales(point)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    """The least threshold over points ``ln (epoch's loss, weight of comparison, weight of answer, x n loss)``."""
+
+    leak: Callable[[float], float] = field(kw_only=False)
+    rows: int
+    queries: int
+    overfits: int
+    beta: float
+    ratio: float
+
+    def start(self) -> Point:
+        """A point of the right order of magnitude: the leak balances the noise."""
+        spread = math.log(4.0 * self.queries * self.overfits / self.beta)
+        loss = math.sqrt(12.0 * spread / (self.rows * math.sqrt(self.overfits)))
+        return np.array([math.log(loss), 0.5, -0.3, math.log(6.0 * spread)])
+
+    def scales(self, point: Point) -> tuple[Scales, float]:
+        """The scales and x of a point."""
+        loss, comparison, answer, excess = np.exp(np.minimum(point, 50.0)).tolist()
+        chosen = Scales.sharing(
+            loss, comparison, answer, rows=self.rows, queries=self.queries, overfits=self.overfits
+        )  # fmt: skip
+        return chosen, excess / (self.rows * loss)
+
+    def threshold(self, point: Point, leak: float, start: float) -> float:
+        """The least threshold at a point."""
+        chosen, excess = self.scales(point)
+        return chosen.least_threshold(excess=excess, leak=leak, beta=self.beta, ratio=self.ratio, start=start)
+
+    def around(self, center: Point, width: float, start: float) -> Point:
+        """The best point whose loss is within a factor ``e^width`` of the centre's, or somewhat beyond."""
+        log_leak = _interpolated(self.leak, float(center[0]), width)
+
+        def log_threshold(point: Point) -> float:
+            off = max(abs(float(point[0] - center[0])) - width, 0.0)  # the interpolation says nothing out there
+            if off > width:
+                return 1e3
+            return math.log(self.threshold(point, math.exp(log_leak(float(point[0]))), start)) + off
+
+        simplex = center + np.vstack([np.zeros(4), 0.6 * width * np.eye(4)])
+        found = minimize(
+            log_threshold,
+            center,
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "xatol": 1e-3 * width, "fatol": 1e-10, "maxiter": 400},
+        )
+        return np.asarray(found.x, dtype=np.float64)
 
 
 def _interpolated(leak: Callable[[float], float], center: float, width: float) -> Callable[[float], float]:
-    """ln leak as a polynomial in ln loss around a centre."""
-    nodes = _NODES[4 if width == _WIDTHS[0] else 2]
+    """The logarithm of leak as a polynomial in ln loss around a centre."""
+    nodes = _FIVE if width == _WIDTHS[0] else _THREE
     values = [math.log(leak(math.exp(center + width * node))) for node in nodes]
     fit = Polynomial.fit(nodes, values, deg=len(nodes) - 1, domain=[-1, 1], window=[-1, 1])
     coefficients = fit.coef.tolist()

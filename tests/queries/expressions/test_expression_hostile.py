@@ -99,12 +99,12 @@ def hostile(canary):
 
 def outcome(text, engine):
     """None if refused; the totals if accepted, which must then be computed without an error."""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         expression, message = parse(text, KINDS), ""
     except QueryRejected as refusal:
         expression, message = None, refusal.message
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
     if expression is None:
         assert message.endswith("; nothing was charged")
         assert message.isascii()
