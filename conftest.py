@@ -10,6 +10,8 @@ from _pytest.doctest import DoctestItem
 if TYPE_CHECKING:
     from pathlib import Path
 
+collect_ignore_glob = ["tests/**/conftest.py"]  # no examples in there, and doctest would import them under one name
+
 
 @pytest.fixture(autouse=True)
 def _folder_of_its_own(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def _line(kind: type[np.generic]) -> dict[str, object]:
                 "label": "late", "label_kind": sealed.label_kind, "row_id": None,
             }
         )  # fmt: skip
-        rows = StoredRows(Path(folder) / HOLDOUT_FILE, rows=ROWS, columns=("late",), sealed=True)
+        rows = StoredRows(Path(folder) / HOLDOUT_FILE, rows=ROWS, columns=("late",), sealed=True, label="late")
         question = accuracy(predictions).bind(schema)
         times = compare(lambda: rows.totals([question]), lambda: np.mean(predictions == labels), rounds=50)
         rows.close()

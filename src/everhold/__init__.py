@@ -1,37 +1,91 @@
 """A sealed holdout that answers adaptive questions, with intervals that hold for the population."""
 
-from everhold.answers import Answer, QuotedPrice, Transcript
-from everhold.dependence import DependenceModel, Independent
-from everhold.errors import (
-    AuthError,
-    BudgetExhausted,
-    DependenceError,
-    EverholdError,
-    EverholdWarning,
-    HoldoutNotFound,
-    HoldoutRejected,
-    IntegrityError,
-    NonAdaptiveWarning,
-    QueryRejected,
-    SmallHoldoutWarning,
-    VacuousGuaranteeWarning,
-)
-from everhold.holdout import Holdout
-from everhold.mechanisms import (
-    Empirical,
-    GaussianMechanism,
-    GuessAndCheck,
-    LaplaceMechanism,
-    Promise,
-    SampleSplitting,
-    Thresholdout,
-)
-from everhold.privacy.noise import SecureNoise, SeededNoise
-from everhold.queries.mean import mean
-from everhold.queries.metrics import accuracy, brier, error
-from everhold.queries.statistical import StatisticalQuery
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from everhold.answers import Answer, QuotedPrice, Transcript
+    from everhold.dependence import DependenceModel, Independent
+    from everhold.errors import (
+        AuthError,
+        BudgetExhausted,
+        DependenceError,
+        EverholdError,
+        EverholdWarning,
+        HoldoutNotFound,
+        HoldoutRejected,
+        IntegrityError,
+        NonAdaptiveWarning,
+        QueryRejected,
+        SmallHoldoutWarning,
+        VacuousGuaranteeWarning,
+    )
+    from everhold.holdout import Holdout
+    from everhold.mechanisms import (
+        Empirical,
+        GaussianMechanism,
+        GuessAndCheck,
+        LaplaceMechanism,
+        Promise,
+        SampleSplitting,
+        Thresholdout,
+    )
+    from everhold.privacy.noise import SecureNoise, SeededNoise
+    from everhold.queries.mean import mean
+    from everhold.queries.metrics import accuracy, brier, error
+    from everhold.queries.statistical import StatisticalQuery
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "everhold.answers": (
+        "Answer",
+        "QuotedPrice",
+        "Transcript",
+    ),
+    "everhold.dependence": (
+        "DependenceModel",
+        "Independent",
+    ),
+    "everhold.errors": (
+        "AuthError",
+        "BudgetExhausted",
+        "DependenceError",
+        "EverholdError",
+        "EverholdWarning",
+        "HoldoutNotFound",
+        "HoldoutRejected",
+        "IntegrityError",
+        "NonAdaptiveWarning",
+        "QueryRejected",
+        "SmallHoldoutWarning",
+        "VacuousGuaranteeWarning",
+    ),
+    "everhold.holdout": ("Holdout",),
+    "everhold.mechanisms": (
+        "Empirical",
+        "GaussianMechanism",
+        "GuessAndCheck",
+        "LaplaceMechanism",
+        "Promise",
+        "SampleSplitting",
+        "Thresholdout",
+    ),
+    "everhold.privacy.noise": (
+        "SecureNoise",
+        "SeededNoise",
+    ),
+    "everhold.queries.mean": ("mean",),
+    "everhold.queries.metrics": (
+        "accuracy",
+        "brier",
+        "error",
+    ),
+    "everhold.queries.statistical": ("StatisticalQuery",),
+}
+"""Where the public names live; a name is imported when it is first used, so that the command line starts at once."""
 
 __all__ = [
     "Answer",
@@ -67,3 +121,16 @@ __all__ = [
     "error",
     "mean",
 ]
+
+
+if not TYPE_CHECKING:  # a checker sees the imports above, and unknown names stay errors
+
+    def __getattr__(name: str) -> Any:
+        for home, names in _HOMES.items():
+            if name in names:
+                globals()[name] = value = getattr(import_module(home), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from everhold.dependence import DependenceModel, dependence_from_dict
-from everhold.errors import HoldoutRejected, NonAdaptiveWarning, SmallHoldoutWarning, VacuousGuaranteeWarning
-from everhold.mechanisms import MECHANISMS, Mechanism
+from everhold.errors import (
+    HoldoutRejected,
+    IntegrityError,
+    NonAdaptiveWarning,
+    SmallHoldoutWarning,
+    VacuousGuaranteeWarning,
+)
+from everhold.ledger.chain import canonical
+from everhold.mechanisms import MECHANISMS, Mechanism, State
 from everhold.planning import best_mechanism, tuned_mechanism
 from everhold.queries.base import Schema
 from everhold.queries.expressions import ColumnKind
@@ -18,7 +29,15 @@ if TYPE_CHECKING:
     from everhold.keys import StewardKey
     from everhold.rows.sealing import SealedFiles
 
-__all__ = ["chosen_mechanism", "make_configuration", "mechanism_from", "schema_from", "warn_of_weak_promise"]
+__all__ = [
+    "bound_state",
+    "chosen_mechanism",
+    "make_configuration",
+    "mechanism_from",
+    "schema_from",
+    "state_from",
+    "warn_of_weak_promise",
+]
 
 _FEW_ROWS = 100
 
@@ -31,7 +50,7 @@ def chosen_mechanism(
     overfits: int,
     confidence: float,
     slack: float,
-    dependence: DependenceModel,
+    dependence: DependenceModel | None,
 ) -> Mechanism:
     """The mechanism that was named, or the best one for the wish.
 
@@ -40,10 +59,20 @@ def chosen_mechanism(
         ValueError: If the wish makes no sense.
     """
     if isinstance(mechanism, Mechanism):
+        if MECHANISMS.get(mechanism.name) is not type(mechanism):
+            raise HoldoutRejected(
+                f"the mechanism {type(mechanism).__name__} is not one that a ledger can name; expected one of "
+                f"{', '.join(sorted(MECHANISMS))}; nothing was created"
+            )
         if mechanism.rows != sealed.rows:
             raise HoldoutRejected(
                 f"the mechanism is planned for {mechanism.rows} rows and the holdout has {sealed.rows}; expected the "
                 "same number; tune the mechanism for these rows; nothing was created"
+            )
+        if dependence is not None and dependence != mechanism.dependence:
+            raise HoldoutRejected(
+                "the mechanism was planned for another dependence of the rows than the one declared; expected the "
+                "same; tune the mechanism with dependence=...; nothing was created"
             )
         return mechanism
     wish: dict[str, Any] = {
@@ -78,7 +107,7 @@ def make_configuration(
         "row_id": row_id,
         "fingerprint": sealed.fingerprint,
         "training_fingerprint": sealed.training_fingerprint,
-        "mechanism": mechanism.to_dict(),
+        "mechanism": json.loads(json.dumps(mechanism.to_dict(), default=np.generic.item)),  # without NumPy's integers
         "dependence": mechanism.dependence.to_dict(),
         "public_key": key.public_key,
         "seed": seed,
@@ -126,3 +155,26 @@ def warn_of_weak_promise(mechanism: Mechanism) -> None:
             NonAdaptiveWarning,
             stacklevel=3,
         )
+
+
+def bound_state(state: State, configuration: dict[str, Any]) -> dict[str, Any]:
+    """A mechanism's state as the ledger keeps it: under the steward's seal, and bound to its configuration."""
+    return {"configuration": _digest(configuration), "mechanism": state.to_dict()}
+
+
+def state_from(data: dict[str, Any], configuration: dict[str, Any]) -> State:
+    """The inverse of `bound_state`.
+
+    Raises:
+        IntegrityError: If the state belongs to another configuration, as after somebody raised a recorded budget.
+    """
+    if data.get("configuration") != _digest(configuration):
+        raise IntegrityError(
+            "the recorded settings of the holdout are not the ones it was created with; expected an unaltered ledger; "
+            "nothing was charged; verify the ledger"
+        )
+    return State.from_dict(data["mechanism"])
+
+
+def _digest(configuration: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical(configuration).encode()).hexdigest()

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import re
 import secrets
 import shutil
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.answers import Answer, QuotedPrice, Transcript
+from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
+    bound_state,
     chosen_mechanism,
     make_configuration,
     mechanism_from,
     schema_from,
+    state_from,
     warn_of_weak_promise,
 )
-from everhold.dependence import DependenceModel, Independent
+from everhold.dependence import DependenceModel
 from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
 from everhold.keys import KEY_FILE, StewardKey
 from everhold.ledger import LedgerStore, Outcome, Question
@@ -91,6 +96,7 @@ class Holdout:
     def __init__(self, store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
         """Open the sealed rows of a record; use `create` or `open` instead."""
         configuration = record.configuration
+        state_from(store.head(record.id).state, configuration)
         self._store, self._record, self._folder = store, record, folder
         self._mechanism = mechanism_from(configuration)
         self._key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
@@ -105,7 +111,13 @@ class Holdout:
     def _stored(self, file: str, what: str, fingerprint: str, *, sealed: bool) -> StoredRows:
         check_fingerprint(self._folder / file, fingerprint, what=what)
         rows = self._schema.rows if sealed else self._schema.training_rows
-        return StoredRows(self._folder / file, rows=rows, columns=tuple(self._schema.columns), sealed=sealed)
+        return StoredRows(
+            self._folder / file,
+            rows=rows,
+            columns=tuple(self._schema.columns),
+            sealed=sealed,
+            label=self._schema.label,
+        )
 
     @classmethod
     def create(
@@ -152,28 +164,33 @@ class Holdout:
                 f"the name {name!r} cannot be used; expected up to 64 letters, digits, blanks, dots, dashes and "
                 "underscores, beginning with a letter or digit; nothing was created"
             )
+        seed = None if seed is None else operator.index(seed)
+        if seed is not None and seed < 0:
+            raise ValueError(f"seed is {seed}; expected a whole number of at least 0, or None for secure noise")
         url = storage_url(storage)
         database = database_path(url)
         if database.exists():
             with LedgerStore.open(url, create=False) as existing:
                 _check_name_is_free(name, existing.names())
-        folder = database.with_suffix(".rows") / f"{name}-{secrets.token_hex(4)}"
-        folder.mkdir(parents=True, mode=0o700)
+        folder = _new_folder(database, name)
+        store: LedgerStore | None = None
         try:
             sealed = seal_rows(folder, holdout=holdout, training=training, label=label, row_id=row_id)
             chosen = chosen_mechanism(
                 mechanism, sealed, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-                dependence=dependence or Independent(),
+                dependence=dependence,
             )  # fmt: skip
             key = StewardKey.create(folder / KEY_FILE)
             configuration = make_configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
             state = chosen.start(_noise(seed, asked=-1))
+            warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
             store = LedgerStore.open(url)
-            record = store.create(name, configuration, state.to_dict(), seal_key=key.seal_key)
+            record = store.create(name, configuration, bound_state(state, configuration), seal_key=key.seal_key)
         except BaseException:
+            if store is not None:
+                store.close()
             _remove(folder)
             raise
-        warn_of_weak_promise(chosen)
         return cls(store, record, folder)
 
     @classmethod
@@ -237,7 +254,10 @@ class Holdout:
         return self._mechanism.remaining(self._state())
 
     def _state(self) -> State:
-        return State.from_dict(self._store.head(self._record.id).state)
+        return self._state_from(self._store.head(self._record.id).state)
+
+    def _state_from(self, data: dict[str, Any]) -> State:
+        return state_from(data, self._record.configuration)
 
     def ask(self, query: Query | ConditionalMean | str, *, guess: float | None = None, strict: bool = False) -> Answer:
         """Ask one question.
@@ -289,7 +309,7 @@ class Holdout:
         )
 
         def step(state: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome]]:
-            return self._step(State.from_dict(state), evaluations, prepared, new)
+            return self._step(self._state_from(state), evaluations, prepared, new)
 
         committed = self._store.commit(
             self._record.id,
@@ -297,7 +317,7 @@ class Holdout:
             step,
             seal_key=self._key.seal_key,
         )
-        remaining = self._mechanism.remaining(State.from_dict(committed[-1].state_after)) if committed else {}
+        remaining = self._mechanism.remaining(self._state_from(committed[-1].state_after)) if committed else {}
         return [
             self._answer(question.bound, entry, remaining) for question, entry in zip(prepared, committed, strict=True)
         ]
@@ -329,7 +349,7 @@ class Holdout:
             )
             for value, low, high, source, charged, index in columns
         ]
-        return state.to_dict(), outcomes
+        return bound_state(state, self._record.configuration), outcomes
 
     def _answer(self, bound: BoundQuery, entry: Committed, remaining: dict[str, int]) -> Answer:
         value, low, high = (
@@ -383,7 +403,8 @@ class Holdout:
         if not isinstance(query, Query):
             raise QueryRejected(
                 f"{type(query).__name__} is not a question; expected accuracy(...), error(...), brier(...), mean(...), "
-                "a StatisticalQuery or a text expression; nothing was charged"
+                "a StatisticalQuery or a text expression, and conditional means one at a time by ask; "
+                "nothing was charged"
             )
         bound = query.bind(self._schema)
         if isinstance(query, StatisticalQuery):
@@ -400,9 +421,9 @@ class Holdout:
         if guess is None:
             if self._mechanism.needs_guess and self._store.find(self._record.id, bound.question) is None:
                 raise QueryRejected(
-                    f"{self._mechanism.name} confirms guesses, and there is no guess for this question: the holdout has "
-                    "no training rows that it can be evaluated on; expected ask(query, guess=0.8) with your own "
-                    "estimate, or training predictions; nothing was charged"
+                    f"{self._mechanism.name} confirms guesses, and there is no guess for this question: the holdout "
+                    "has no training rows that it can be evaluated on; expected ask(query, guess=0.8) with your own "
+                    "estimate, or training predictions as in accuracy(sealed, training=...); nothing was charged"
                 )
             return -1
         mean = bound.to_mean(float(guess))
@@ -446,7 +467,7 @@ class Holdout:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
         head = self._store.head(self._record.id)
         promise, described = self.promise, self._mechanism.to_dict()
-        remaining = self._mechanism.remaining(State.from_dict(head.state))
+        remaining = self._mechanism.remaining(self._state_from(head.state))
         return {
             "name": self.name,
             "rows": self._schema.rows,
@@ -481,6 +502,13 @@ class Holdout:
             ]
         )
 
+    def certificate(self) -> Certificate:
+        """What is promised, for which rows and why, and what was asked and spent so far; signed by the steward."""
+        head = self._store.head(self._record.id)
+        entries = self._store.entries(self._record.id, limit=head.sequence)
+        sources = Counter(entry.answer["source"] for entry in entries)
+        return make_certificate(self._record, mechanism=self._mechanism, head=head, sources=sources, key=self._key)
+
 
 def _noise(seed: int | None, *, asked: int) -> Noise:
     """Secure noise; with a seed, noise that differs from answer to answer and can be repeated."""
@@ -497,10 +525,11 @@ def _source(source: int, *, from_training: bool) -> str:
 
 def _ratio(both: Answer, given: Answer) -> Answer:
     """A conditional mean from two shares, with the interval that follows from both."""
+    charged = both.charged + given.charged
     if both.value is None or both.low is None or both.high is None:
-        return both
+        return replace(both, charged=charged)
     if given.value is None or given.low is None or given.high is None:
-        return given
+        return replace(given, charged=charged, question=both.question)
     value = min(both.value / given.value, 1.0) if given.value > 0 else 0.0
     low = max(both.low, 0.0) / given.high if given.high > 0 else 0.0
     return Answer(
@@ -508,13 +537,31 @@ def _ratio(both: Answer, given: Answer) -> Answer:
         low=min(low, value),
         high=1.0 if given.low <= 0 else max(min(both.high / given.low, 1.0), value),
         source="holdout" if "holdout" in (both.source, given.source) else both.source,
-        charged=both.charged + given.charged,
+        charged=charged,
         remaining=given.remaining,
         question=both.question,
         repeated=both.repeated and given.repeated,
         statement=both.statement,
         confidence=both.confidence,
     )
+
+
+def _new_folder(database: Path, name: str) -> Path:
+    """A private folder for the rows, beside the database; the database's own folder must be there already."""
+    if not database.parent.is_dir():
+        raise HoldoutRejected(
+            f"the folder {str(database.parent)!r} of the storage does not exist; expected an existing one; "
+            "create it first; nothing was created"
+        )
+    folder = database.with_suffix(".rows") / f"{name}-{secrets.token_hex(4)}"
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as fault:
+        raise HoldoutRejected(
+            f"the folder for the rows beside {database.name!r} cannot be made: {fault.strerror}; expected a writable "
+            "folder; check its permissions; nothing was created"
+        ) from None
+    return folder
 
 
 def _check_name_is_free(name: str, names: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -52,7 +52,7 @@ class StewardKey:
         """
         try:
             private = serialization.load_pem_private_key(path.read_bytes(), password=None)
-        except (OSError, ValueError):
+        except (OSError, TypeError, ValueError, UnsupportedAlgorithm):
             raise AuthError(
                 f"the steward's key cannot be read; expected {path.name} beside the sealed rows; restore it"
             ) from None

@@ -65,7 +65,7 @@ class ExactLaw:
     thresholds beyond ``threshold_reach`` are really lost; ``lost`` bounds their probability.
     """
 
-    def __init__(self, mechanism, *, threshold_reach=12, planted=None):
+    def __init__(self, mechanism, *, threshold_reach=10, planted=None):
         self.mechanism = mechanism
         self.planted = planted or {}
         self.threshold_reach = threshold_reach

@@ -2,7 +2,7 @@
 
 Rule j says yes of a row where bit j of a hash of the row's key is 1: 64 rules for each hash. A rule knows nothing about
 any label, so its true score is that of a coin, on old rows and on new ones. Counting and voting go through tables of all
-2^16 patterns of sixteen rules, so that no matrix of rows by rules is ever made.
+2^8 patterns of eight rules, so that no matrix of rows by rules is ever made.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["RandomRules", "RunningVote"]
 
 RULES_PER_HASH = 64
-_BITS = 16
+_BITS = 8
 _PATTERNS = ((np.arange(2**_BITS)[:, None] >> np.arange(_BITS)) & 1).astype(np.float32)  # (patterns, rules)
 _WORD = 2**64 - 1
 
@@ -52,8 +52,7 @@ class RandomRules:
         """What the rules ``first, ..., last - 1`` say of each row, shape (last - first, rows)."""
         said = np.empty((last - first, len(self)), dtype=np.bool_)
         for start, stop, block in _blocks(first, last):
-            patterns = self._hashes(block).view(np.uint8).reshape(-1, 8)
-            bits = np.unpackbits(patterns, axis=1, bitorder="little").T
+            bits = np.unpackbits(self._patterns(block), axis=1, bitorder="little").T
             offset = block * RULES_PER_HASH
             said[start - first : stop - first] = bits[start - offset : stop - offset]
         return said
@@ -63,8 +62,8 @@ class RandomRules:
         scores = np.empty(last - first)
         sign = np.where(labels, 1.0, -1.0)
         for start, stop, block in _blocks(first, last):
-            words = self._hashes(block).view("<u2").reshape(-1, RULES_PER_HASH // _BITS)
-            counts = [np.bincount(words[:, i], weights=sign, minlength=2**_BITS) for i in range(words.shape[1])]
+            patterns = self._patterns(block)
+            counts = [np.bincount(eight, weights=sign, minlength=2**_BITS) for eight in patterns.T]
             right_yes = (np.stack(counts) @ _PATTERNS).ravel()  # yes of positives minus yes of negatives
             offset = block * RULES_PER_HASH
             scores[start - first : stop - first] = right_yes[start - offset : stop - offset]
@@ -77,19 +76,21 @@ class RandomRules:
             offset = block * RULES_PER_HASH
             padded = np.zeros(RULES_PER_HASH)
             padded[start - offset : stop - offset] = 2.0 * weights[start - first : stop - first]
-            words = self._hashes(block).view("<u2").reshape(-1, RULES_PER_HASH // _BITS)
             tables = padded.reshape(-1, _BITS).astype(np.float32) @ _PATTERNS.T
-            for i, table in enumerate(tables):
-                tally += table[words[:, i]]
+            for table, eight in zip(tables, self._patterns(block).T, strict=True):
+                tally += table[eight]
         return tally
 
-    def _hashes(self, block: int) -> NDArray[np.uint64]:
-        """One 64-bit hash of each row; splitmix64's finaliser on keys that differ from block to block."""
+    def _patterns(self, block: int) -> NDArray[np.uint8]:
+        """What 64 rules say of each row, eight rules in a byte, shape (rows, 8).
+
+        The bits of splitmix64's finaliser, on keys that differ from block to block.
+        """
         salt = ((self.seed << 32) + block + 1) * 0x9E3779B97F4A7C15 & _WORD
         mixed = self.keys + np.uint64(salt)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(mixed ^ (mixed >> np.uint64(31)), dtype="<u8")
+        return (mixed ^ (mixed >> np.uint64(31))).astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
 
 
 def _blocks(first: int, last: int) -> Iterator[tuple[int, int, int]]:

@@ -13,7 +13,16 @@ from everhold.cli.output import Format
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
-__all__ = ["STORAGE_VARIABLE", "FormatOption", "NameArgument", "StorageArgument", "opened", "place_of", "storage_of"]
+__all__ = [
+    "STORAGE_VARIABLE",
+    "FormatOption",
+    "NameArgument",
+    "StorageArgument",
+    "address_of",
+    "opened",
+    "place_of",
+    "storage_of",
+]
 
 STORAGE_VARIABLE = "EVERHOLD_STORAGE"
 
@@ -49,10 +58,20 @@ def storage_of(storage: str | None) -> str:
     return found
 
 
+def address_of(storage: str) -> str:
+    """The URL of a storage that can be used."""
+    from everhold.holdout import storage_url
+    from everhold.ledger.database import database_path
+
+    url = storage_url(storage)
+    with arguments_checked():
+        database_path(url)
+    return url
+
+
 def opened(storage: str, name: str | None) -> Holdout:
     """The open holdout at a place."""
-    place = place_of(storage, name)
+    storage, name = place_of(storage, name)
     from everhold.holdout import Holdout
 
-    with arguments_checked():
-        return Holdout.open(*place)
+    return Holdout.open(address_of(storage), name)

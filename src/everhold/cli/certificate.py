@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened
-from everhold.cli.failures import CommandGroup, Misuse
-from everhold.cli.output import Format, note, show_record
+from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
+from everhold.cli.output import Format, note, show_list, show_record
 
 __all__ = ["register"]
 
 _INTEGRITY = 7
+_ROWS = ("section", "item", "value")
 _SUFFIXES = (".json", ".html")
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
@@ -53,7 +54,7 @@ def show(
     if output is not None:
         certificate.save(output)
         note(f"saved {output}")
-    show_record(certificate.to_dict(), form)
+    show_list(certificate.to_rows(), _ROWS, form, document=certificate.to_dict())
 
 
 @group.command()
@@ -102,19 +103,17 @@ def verify(
 
     Exit codes:
       0  all is well
-      1  there is no such file
+      2  there is no such file, or --public-key is no key
       7  something was altered, or the key is another one
     """
+    if not file.is_file():
+        raise Misuse(f"there is no file {str(file)!r}; expected a certificate; check the path")
     from everhold.certificate import verify_certificate
 
-    report = verify_certificate(file)
-    findings = list(report.findings)
-    signer = None if report.certificate is None else report.certificate.public_key
-    if public_key is not None and signer is not None and public_key.strip().lower() != signer:
-        findings.append("it was signed with another key than the one expected")
-    result = {"file": str(file), "ok": not findings, "public_key": signer, "findings": findings}
-    show_record(result, form)
-    if findings:
+    with arguments_checked():
+        report = verify_certificate(file, public_key=public_key)
+    show_record({"file": str(file), **report.to_dict()}, form)
+    if not report.ok:
         raise typer.Exit(_INTEGRITY)
 
 

@@ -13,8 +13,6 @@ from everhold.cli.output import Format, show_list
 
 __all__ = ["register"]
 
-_COLUMNS = ("holdout", "reported", "low", "high", "fresh", "questions", "refused")
-
 
 def register(app: typer.Typer) -> None:
     """Add the command `demo`."""
@@ -25,7 +23,6 @@ def demo(
     output: Annotated[Path, typer.Option(help="Folder for the charts, the certificate and the ledger.")] = Path(
         "everhold-demo"
     ),
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer rules; a few seconds.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Let an analyst climb a score on real flights, and see which score survives.
@@ -41,12 +38,11 @@ def demo(
     """
     from everhold.lab.demo import run_demo
 
-    result = run_demo(output, progress=form is Format.TABLE and sys.stderr.isatty(), quick=quick)
+    result = run_demo(output, progress=form is Format.TABLE and sys.stderr.isatty())
     if form is Format.TABLE:
         from rich.console import Console
 
         result.print_to(Console())
     else:
-        document = result.to_dict()
-        rows = [dict.fromkeys(_COLUMNS) | {"holdout": name} | numbers for name, numbers in document.items()]
-        show_list(rows, _COLUMNS, form, document=document)
+        rows = result.to_rows()
+        show_list(rows, list(rows[0]), form, document=result.to_dict())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -61,11 +62,20 @@ class CommandGroup(TyperGroup):
             warnings.showwarning = _show_warning
             try:
                 code = super().main(given, standalone_mode=False, **named)
+                sys.stdout.flush()
+            except BrokenPipeError:
+                code = _reader_left()
             except Exception as fault:
                 code = _report(fault, as_json=_wants_json(given))
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def _reader_left() -> int:
+    """A reader that has seen enough, such as `head`, is no fault; nothing more is written, not even at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ from everhold.cli.arguments import (
     FormatOption,
     NameArgument,
     StorageArgument,
+    address_of,
     opened,
     place_of,
     storage_of,
@@ -104,13 +105,12 @@ def create(
     place = place_of(storage, name)
     from everhold.holdout import Holdout
 
-    with (
-        arguments_checked(),
-        Holdout.create(
+    with arguments_checked():
+        created = Holdout.create(
             *place, holdout=holdout, training=training, label=label, row_id=row_id, mechanism=mechanism,
             queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-        ) as created,
-    ):  # fmt: skip
+        )  # fmt: skip
+    with created:
         promise = created.certificate().promise
         show_sentence(promise, {"promise": promise, **created.status()}, form)
 
@@ -269,12 +269,9 @@ def list_holdouts(
       4  no such storage
     """
     place = storage_of(storage)
-    from everhold.holdout import storage_url
     from everhold.ledger import LedgerStore
 
-    with arguments_checked():
-        store = LedgerStore.open(storage_url(place), create=False)
-    with store:
+    with LedgerStore.open(address_of(place), create=False) as store:
         rows = [_listed(store, name) for name in store.names()]
     show_list(rows, _LISTED, form, document={"holdouts": rows})
 

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, place_of
-from everhold.cli.failures import CommandGroup, arguments_checked
+from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, address_of, place_of
+from everhold.cli.failures import CommandGroup, Misuse
 from everhold.cli.holdouts import show_transcript
 from everhold.cli.output import Format, show_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from everhold.certificate import Certificate
-    from everhold.ledger import HoldoutRecord
+    from everhold.ledger import HoldoutRecord, VerificationReport
 
 __all__ = ["register"]
 
 _INTEGRITY = 7
+_NEEDED = {"folder", "public_key", "fingerprint", "training_fingerprint"}
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
@@ -69,12 +69,12 @@ def verify(
 
     Exit codes:
       0  all is well
+      2  there is no such certificate
       4  no such holdout
       7  something was altered
     """
     place = place_of(storage, name)
-    with arguments_checked():
-        result = _verified(*place, certificate)
+    result = _verified(*place, certificate)
     show_record(result, form)
     if not result["ok"]:
         raise typer.Exit(_INTEGRITY)
@@ -82,25 +82,30 @@ def verify(
 
 def _verified(storage: str, name: str, certificate_file: Path | None) -> dict[str, Any]:
     """What was checked and what was found."""
-    from everhold.holdout import storage_url
     from everhold.ledger import LedgerStore
     from everhold.ledger import verify as verify_ledger
     from everhold.ledger.database import database_path
 
-    url = storage_url(storage)
-    checks, findings = ["hashes", "sums"], []
+    url = address_of(storage)
     with LedgerStore.open(url, create=False) as store:
         record = store.record(name)
+        if not set(record.configuration) >= _NEEDED:
+            report = verify_ledger(store, name, seal_key=None)
+            return _result(report, ["hashes", "sums"], ["the holdout's configuration lacks what everhold wrote there"])
         folder = database_path(url).with_suffix(".rows") / str(record.configuration["folder"])
         seal_key, key_findings = _seal_key(folder, record)
         expected, certificate_findings = _expected(certificate_file, record)
         report = verify_ledger(store, name, seal_key=seal_key, expected_head=expected)
-    if report.keyed:
-        checks.append("seals")
-    findings += [_in_words(finding.sequence, finding.what) for finding in report.findings]
-    findings += [*key_findings, *certificate_findings, *_row_findings(folder, record)]
-    checks += ["rows", *(["certificate"] if certificate_file is not None else [])]
-    return {"name": name, "ok": not findings, "entries": report.entries, "checked": checks, "findings": findings}
+    kinds = {"hashes": True, "sums": True, "seals": report.keyed, "rows": True, "certificate": certificate_file}
+    checked = [kind for kind, was_checked in kinds.items() if was_checked]
+    return _result(report, checked, [*key_findings, *certificate_findings, *_row_findings(folder, record)])
+
+
+def _result(report: VerificationReport, checked: list[str], more: list[str]) -> dict[str, Any]:
+    findings = [_in_words(finding.sequence, finding.what) for finding in report.findings] + more
+    return {
+        "name": report.name, "ok": not findings, "entries": report.entries, "checked": checked, "findings": findings,
+    }  # fmt: skip
 
 
 def _in_words(sequence: int | None, what: str) -> str:
@@ -138,16 +143,13 @@ def _expected(file: Path | None, record: HoldoutRecord) -> tuple[tuple[int, str]
     """The ledger's head as an earlier certificate has it, and what is wrong with the certificate."""
     if file is None:
         return None, []
+    if not file.is_file():
+        raise Misuse(f"there is no file {str(file)!r}; expected a certificate; check the path")
     from everhold.certificate import verify_certificate
 
     report = verify_certificate(file)
     if report.certificate is None or not report.ok:
         return None, [f"the certificate: {what}" for what in report.findings]
-    found = list(_foreign(report.certificate, record))
-    head = report.certificate.to_dict()["ledger_head"]
-    return (None if found else (int(head["sequence"]), str(head["entry_hash"]))), found
-
-
-def _foreign(certificate: Certificate, record: HoldoutRecord) -> Iterator[str]:
-    if certificate.public_key != record.configuration["public_key"]:
-        yield "the certificate belongs to another holdout: it was signed with another key"
+    if report.certificate.public_key != record.configuration["public_key"]:
+        return None, ["the certificate belongs to another holdout: it was signed with another key"]
+    return report.certificate.ledger_head, []

@@ -1,1 +1,1 @@
-""""""
+"""The experiments: the demonstration and the coverage studies."""

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.lab.flights import Part
 
-__all__ = ["BareBoard", "HoldoutBoard", "TruthBoard"]
+__all__ = ["BareBoard", "HoldoutBoard"]
 
 
 class BareBoard:
-    """Scores are plain averages over the test set, as in every notebook.
+    """Scores are plain averages, as in every notebook. Over flights that no analyst is shown, they are the truth.
 
     Args:
-        part: The test set.
+        part: The test set, or the fresh flights.
         rules: Number of random rules.
         seed: Which rules.
         advance: Called with the number of questions after each batch.
@@ -45,10 +45,6 @@ class BareBoard:
         """Share of flights of which the vote is right."""
         self._advance(1)
         return float(np.mean(self._vote.predict(vote) == self._labels))
-
-
-TruthBoard = BareBoard
-"""The same averages over flights that no analyst is shown: the truth, up to their own sampling error."""
 
 
 class HoldoutBoard:

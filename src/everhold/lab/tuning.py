@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.lab.flights import Flights
 
-__all__ = ["CANDIDATES", "OVERFITTED", "Candidate", "Trial", "tune"]
+__all__ = ["BEFORE", "CANDIDATES", "OVERFITTED", "TAKE_OFF", "Candidate", "Trial", "tune"]
 
 BEFORE, TAKE_OFF = "before the day", "at take-off"
 
@@ -66,7 +65,7 @@ def _logistic(categories: list[int]) -> Any:
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     columns = make_column_transformer(
-        (OneHotEncoder(handle_unknown="ignore"), categories), remainder=StandardScaler(), sparse_threshold=0.0
+        (OneHotEncoder(handle_unknown="ignore"), categories), remainder=StandardScaler(), sparse_threshold=1.0
     )
     return make_pipeline(columns, LogisticRegression(C=0.1, max_iter=300))
 
@@ -125,10 +124,14 @@ def tune(
         candidates: What to try, in this order.
         advance: Called with 1 after each candidate.
     """
+    import sklearn.ensemble  # noqa: F401  the limit reaches only libraries that are loaded
+    from threadpoolctl import threadpool_limits
+
     trials = []
-    for candidate in candidates:
-        trials.append(_try(holdout, flights, candidate))
-        advance(1)
+    with threadpool_limits(1):  # boosting's threads wait for each other far longer than they work on a busy machine
+        for candidate in candidates:
+            trials.append(_try(holdout, flights, candidate))
+            advance(1)
     return trials
 
 
@@ -137,13 +140,11 @@ def _try(holdout: Holdout, flights: Flights, candidate: Candidate) -> Trial:
     features, late = flights.training.features[:, known], flights.training.late
     fitted = 3 * len(late) // 4
     model = candidate.make(list(CATEGORIES))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # small samples: categories that only later rows have
-        model.fit(features[:fitted], late[:fitted])
-        judged = slice(0, fitted) if candidate.judged_on_fit else slice(fitted, None)
-        guess = _share_right(model.predict(features[judged]), late[judged])
-        sealed = model.predict(flights.sealed.features[:, known])
-        fresh = _share_right(model.predict(flights.fresh.features[:, known]), flights.fresh.late)
+    model.fit(features[:fitted], late[:fitted])
+    judged = slice(0, fitted) if candidate.judged_on_fit else slice(fitted, None)
+    guess = _share_right(model.predict(features[judged]), late[judged])
+    sealed = model.predict(flights.sealed.features[:, known])
+    fresh = _share_right(model.predict(flights.fresh.features[:, known]), flights.fresh.late)
     return Trial(candidate, guess, holdout.ask(accuracy(sealed), guess=guess), fresh)
 
 

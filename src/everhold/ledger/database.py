@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from everhold.errors import EverholdError, IntegrityError
+from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger.schema import CURRENT_REVISION, VERSION_TABLE
 
 if TYPE_CHECKING:
@@ -105,12 +105,21 @@ def _use_write_ahead_log(connection: sqlite3.Connection, patience: float) -> Non
             return
 
 
-def migrate(engine: Engine) -> None:
-    """Bring the tables to the current revision; does nothing, and does not load Alembic, if they are there already."""
+def migrate(engine: Engine, *, create: bool) -> None:
+    """Bring the tables to the current revision; does nothing, and does not load Alembic, if they are there already.
+
+    Raises:
+        HoldoutNotFound: If there are no tables yet and `create` is false: the file belongs to another program.
+    """
     with database_errors():
         with engine.connect() as connection:
-            if _revision(connection) == CURRENT_REVISION:
-                return
+            revision = _revision(connection)
+        if revision == CURRENT_REVISION:
+            return
+        if revision is None and not create:
+            raise HoldoutNotFound(
+                "the file is no ledger of everhold; check the address, or create a holdout there first"
+            )
         with engine.execution_options(begin="BEGIN IMMEDIATE").begin() as connection:
             if _revision(connection) != CURRENT_REVISION:
                 _upgrade(connection)

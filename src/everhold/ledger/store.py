@@ -87,7 +87,7 @@ class LedgerStore:
             raise HoldoutNotFound(f"there is no ledger at {path}; check the address, or create a holdout there first")
         store = cls(path, patience=patience)
         try:
-            migrate(store._engine)
+            migrate(store._engine, create=create)
         except BaseException:
             store.close()
             raise
@@ -301,7 +301,7 @@ def _connections_in_use(engine: Engine) -> int:
 
 def _reopen(path: Path, patience: float) -> LedgerStore:
     store = LedgerStore(path, patience=patience)
-    migrate(store._engine)
+    migrate(store._engine, create=False)
     return store
 
 

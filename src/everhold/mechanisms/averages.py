@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from everhold.dependence import Independent
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
 
@@ -113,6 +114,11 @@ class SampleSplitting(BareAverage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.dependence, Independent):
+            raise ValueError(
+                f"sample splitting needs independent rows and the model is {self.dependence.to_dict()['kind']!r}: parts "
+                "of rows that depend on each other tell about the next part; choose another mechanism"
+            )
         if self.queries > self.rows:
             raise ValueError(
                 f"queries is {self.queries} and rows is {self.rows}; expected at least one row per question; "

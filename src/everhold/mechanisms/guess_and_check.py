@@ -27,10 +27,10 @@ _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int))
 
 @dataclass(frozen=True, kw_only=True)
 class GuessAndCheck(Mechanism):
-    """A guess within ``T_j`` of the sealed average is confirmed; else the average is released on a coarse grid.
+    """A guess within ``T_j`` of the sealed average is confirmed; otherwise its cell of a coarse grid is released.
 
     Question j after f releases has its own concentration ``conc_j`` at level ``beta w_j``. The check is
-    ``T_j = min(slack * tau + conc_j, tau - conc_j)``: every answer is within the tolerance tau whatever happened before,
+    ``T_j = min(slack * tau + conc_j, tau - conc_j)``: every answer is within the tolerance tau whatever came before,
     and early answers of a well-behaved analyst are much narrower. Budget is spent only on guesses that are at least
     ``T_j - conc_j`` from the population's value. When ``conc_j`` leaves no room for a release, questions are refused.
 
@@ -84,7 +84,7 @@ class GuessAndCheck(Mechanism):
                 rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
                 tolerance=1.0, grid=grid, **shared,
             )  # fmt: skip
-            last = float(draft._concentration(queries, overfits))
+            last = draft._last_concentration
             room = max(2.0 * last / (1.0 - slack), last + 0.5 / grid)
             return replace(draft, tolerance=room + draft.rounding)
 
@@ -104,6 +104,11 @@ class GuessAndCheck(Mechanism):
         """conc_j of question number ``asked`` after ``released`` releases."""
         level = self._log_inverse_level(asked, released)
         return hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=level)
+
+    @property
+    def _last_concentration(self) -> float:
+        """conc at the end of the plan; before the last question there were at most m - 1 releases."""
+        return float(self._concentration(self.queries, min(self.overfits, self.queries - 1)))
 
     def _threshold(self, concentration: NDArray[np.float64]) -> NDArray[np.float64]:
         room = self.tolerance - self.rounding
@@ -151,7 +156,7 @@ class GuessAndCheck(Mechanism):
 
     def promise(self) -> Promise:
         """The tolerance: it holds whatever happens, until the room for surprises is used up."""
-        last = float(self._concentration(self.queries, self.overfits))
+        last = self._last_concentration
         return Promise(
             statement="S3",
             radius=self.tolerance,

@@ -24,6 +24,7 @@ Point = NDArray[np.float64]
 
 _THREE, _FIVE = np.array([-1.0, 0.0, 1.0]), np.array([-1.0, -0.7, 0.0, 0.7, 1.0])
 _MOST_ROUNDS = 12
+_VACUOUS = 1e6  # thresholds beyond are all alike
 _WIDTHS = (0.5, 0.1, 0.02)
 
 
@@ -77,13 +78,13 @@ class Scales:
     def least_threshold(self, *, excess: float, leak: float, beta: float, ratio: float, start: float) -> float:
         """The least T of at least ``ratio (x + leak + r/beta)``, by iteration: r barely depends on T."""
         floor = (excess + self.answer) * (1.0 + 1e-12)  # the wrong-side term needs T - x >= s2
-        before, threshold = math.inf, max(start, floor)
+        before, threshold = 0.0, min(max(start, floor), _VACUOUS)
         for _ in range(20):
             exceedance = self.exceedance(excess=excess, threshold=threshold, two_sided=True)
             before, threshold = threshold, max(ratio * (excess + leak + exceedance / beta), floor)
-            if abs(before - threshold) <= 1e-10 * threshold:
+            if threshold > _VACUOUS or abs(before - threshold) <= 1e-10 * threshold:
                 break
-        return max(before, threshold)
+        return min(max(before, threshold), _VACUOUS)
 
 
 def best_scales(

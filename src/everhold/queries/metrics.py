@@ -7,6 +7,7 @@ import pickle
 import secrets
 from dataclasses import dataclass
 from enum import Enum
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,6 +89,13 @@ class PredictionQuery(Query):
                 f"the estimator was fitted on {unknown[0]!r}, which is no column of this holdout; expected some of "
                 f"{', '.join(schema.features)}; fit it on those; nothing was charged"
             )
+        width = getattr(estimator, "n_features_in_", len(features))
+        if width != len(features):
+            raise QueryRejected(
+                f"the estimator was fitted on {width} features without names and this holdout has {len(features)}; "
+                f"expected exactly {', '.join(schema.features)}, in this order; fit it on those, or on a data frame; "
+                "nothing was charged"
+            )
         if label in features:
             raise QueryRejected(
                 f"the estimator was fitted on the label {label!r} itself; expected features only; nothing was charged"
@@ -107,14 +115,12 @@ class PredictionQuery(Query):
         return self.predictions.predict(features)
 
     def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
-        array = same_length(predictions, rows, what=what)
-        if array.dtype.kind in "OSUT":
-            array = array.astype(str)
+        array = _plain(same_length(predictions, rows, what=what))
         numeric = array.dtype.kind in "biuf"
         if numeric == (schema.label_kind == "string") or not (numeric or array.dtype.kind == "U"):
             raise QueryRejected(
                 f"{what} are of type {array.dtype} and the labels are of kind {schema.label_kind}; expected the same "
-                "kind, numbers or text; nothing was charged"
+                "kind, numbers or text, and none missing; nothing was charged"
             )
         if self.metric is Metric.BRIER and not bool(np.all((array >= 0) & (array <= 1))):
             raise QueryRejected(f"{what} are not all in [0, 1]; expected probabilities of label 1; nothing was charged")
@@ -135,20 +141,35 @@ def _matrix(table: Table, features: tuple[str, ...], *, framed: bool) -> Any:
     return pd.DataFrame({name: table[name] for name in features}, copy=False)
 
 
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """Objects of one kind as numbers or text; anything else stays what it is, to be refused."""
+    if array.dtype.kind not in "OT":
+        return array
+    items = array.tolist()
+    if all(isinstance(item, str) for item in items):
+        return np.array(items, dtype=str)
+    return np.array(items) if all(isinstance(item, (Real, np.bool_)) for item in items) else array
+
+
 def _digest(array: NDArray[Any]) -> str:
     """SHA-256 of predictions: equal numbers give equal digests whatever their type."""
     if array.dtype.kind == "U":
         content = "text" + "".join(f"{len(text)}:{text}" for text in array.tolist())
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     numbers = np.ascontiguousarray(array, dtype="<f8") + 0.0  # + 0.0 makes -0.0 the same as 0.0
-    return hashlib.sha256(b"numbers" + numbers.tobytes()).hexdigest()
+    digest = hashlib.sha256(b"numbers" + numbers.tobytes())
+    if array.dtype.kind in "iu" and bool(np.any(np.abs(numbers) >= 2.0**53)):  # doubles do not tell these apart
+        digest.update(np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind == "i" else "<u8").tobytes())
+    return digest.hexdigest()
 
 
 def _pickled_digest(estimator: Any) -> str:
-    """Identity of a fitted estimator; one that cannot be pickled is a new question every time."""
+    """Identity of a fitted estimator; one that cannot be pickled by value is a new question."""
     try:
         content = pickle.dumps(estimator, protocol=5)
     except Exception:  # an estimator may raise anything here, and none of it matters
+        return secrets.token_hex(32)
+    if b"__main__" in content:  # pickled by reference: the class may mean something else the next time
         return secrets.token_hex(32)
     return hashlib.sha256(content).hexdigest()
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from everhold.errors import EverholdError, HoldoutRejected
+from everhold.rows.reading import file_pattern
 
 if TYPE_CHECKING:
     import pathlib
@@ -71,7 +72,8 @@ def locked_connection(
             for name, value in settings.items():
                 connection.execute(f"SET {name} = {value}")
             connection.execute(f"SET disabled_optimizers = {_text(_rewriting(connection))}")
-            rows = f"read_parquet({_text(file)}, {POSITION} = true)"  # refuses a file with a column of that name
+            # refuses a file with a column of that name; a folder called delay=5 is no column
+            rows = f"read_parquet({_text(file_pattern(path.resolve()))}, {POSITION} = true, hive_partitioning = false)"
             connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {rows}")
             connection.execute("SET lock_configuration = true")
             _check_names(connection, file)

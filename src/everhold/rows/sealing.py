@@ -11,9 +11,10 @@ import duckdb
 
 from everhold.errors import HoldoutRejected, IntegrityError
 from everhold.rows.engine import POSITION
-from everhold.rows.reading import RowSource, column_kinds, read_rows
+from everhold.rows.reading import RowSource, column_kinds, file_pattern, read_rows, reading_errors_hidden
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from everhold.queries.expressions import ColumnKind
@@ -62,24 +63,21 @@ def seal_rows(
         HoldoutRejected: If the rows cannot be sealed as they stand.
     """
     with duckdb.connect(":memory:") as connection:
-        read_rows(connection, holdout, name="holdout", what="holdout")
-        columns = column_kinds(connection.view("holdout"))
+        read_rows(connection, holdout, name="holdout_source", what="holdout")
+        columns = column_kinds(connection.view("holdout_source"))
         _check_names(columns)
-        rows = _count(connection, "holdout", what="holdout")
-        training_rows = 0
+        sets = ["holdout"]
         if training is not None:
-            read_rows(connection, training, name="training", what="training")
-            training_rows = _count(connection, "training", what="training")
-            _check_same_columns(columns, column_kinds(connection.view("training")))
-        label_kind = None if label is None else _label_kind(connection, label, columns)
+            read_rows(connection, training, name="training_source", what="training")
+            _check_same_columns(columns, column_kinds(connection.view("training_source")))
+            sets.append("training")
+        counts = {what: _write(connection, what, columns, folder / f"{what}.parquet") for what in sets}
+        label_kind = None if label is None else _label_kind(connection, label, columns, sets)
         if row_id is not None:
             _check_row_ids(connection, row_id, columns, has_training=training is not None)
-        _write(connection, "holdout", columns, folder / HOLDOUT_FILE)
-        if training is not None:
-            _write(connection, "training", columns, folder / TRAINING_FILE)
     return SealedFiles(
-        rows=rows,
-        training_rows=training_rows,
+        rows=counts["holdout"],
+        training_rows=counts.get("training", 0),
         columns=columns,
         label_kind=label_kind,
         fingerprint=fingerprint(folder / HOLDOUT_FILE),
@@ -96,15 +94,8 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _count(connection: duckdb.DuckDBPyConnection, table: str, *, what: str) -> int:
-    rows = int(_scalar(connection, f"SELECT count(*) FROM {table}"))
-    if rows == 0:
-        raise HoldoutRejected(f"the {what} table is empty; expected at least one row; nothing was created")
-    return rows
-
-
 def _check_names(columns: dict[str, ColumnKind]) -> None:
-    if POSITION in columns:
+    if POSITION in map(str.lower, columns):
         raise HoldoutRejected(
             f"a column is called {POSITION!r}, a name the engine needs; rename it; nothing was created"
         )
@@ -137,19 +128,23 @@ def _check_column(name: str, columns: dict[str, ColumnKind], *, what: str) -> No
         )
 
 
-def _label_kind(connection: duckdb.DuckDBPyConnection, label: str, columns: dict[str, ColumnKind]) -> str:
+def _label_kind(
+    connection: duckdb.DuckDBPyConnection, label: str, columns: dict[str, ColumnKind], sets: Sequence[str]
+) -> str:
     _check_column(label, columns, what="label")
     column = _quoted(label)
-    if _scalar(connection, f"SELECT count(*) FROM holdout WHERE {column} IS NULL"):
-        raise HoldoutRejected(
-            f"the label column {label!r} has missing values in the holdout; expected a label in every row; "
-            "drop those rows; nothing was created"
-        )
     kind = columns[label].value
     if kind == "other":
         raise HoldoutRejected(
             f"the label column {label!r} holds neither numbers nor text nor booleans; nothing was created"
         )
+    missing = f"{column} IS NULL" + (f" OR isnan({column}::DOUBLE)" if kind == "number" else "")
+    for what in sets:
+        if _scalar(connection, f"SELECT count(*) FROM {what} WHERE {missing}"):
+            raise HoldoutRejected(
+                f"the label column {label!r} has missing values in the {what} rows; expected a label in every row; "
+                "drop those rows; nothing was created"
+            )
     if kind == "string":
         return "string"
     binary = _scalar(connection, f"SELECT bool_and({column}::DOUBLE IN (0, 1)) FROM holdout")
@@ -163,9 +158,9 @@ def _check_row_ids(
     if not has_training:
         return
     column = _quoted(row_id)
-    shared = _scalar(
-        connection, f"SELECT count(DISTINCT {column}) FROM holdout WHERE {column} IN (SELECT {column} FROM training)"
-    )
+    sql = f"SELECT count(DISTINCT {column}) FROM holdout WHERE {column} IN (SELECT {column} FROM training)"
+    with reading_errors_hidden("holdout"):
+        shared = _scalar(connection, sql)
     if shared:
         raise HoldoutRejected(
             f"{shared} row ids of column {row_id!r} are in the holdout and in the training set; expected none; "
@@ -174,15 +169,22 @@ def _check_row_ids(
         )
 
 
-def _write(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, ColumnKind], path: Path) -> None:
+def _write(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, ColumnKind], path: Path) -> int:
+    """Write the source of these rows, which is read this once; a view of the file replaces it. Returns their number."""
     names = ", ".join(map(_quoted, columns))  # both files get the holdout's order of columns
     escaped = str(path).replace("'", "''")
     salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
-    connection.execute(
-        f"COPY (SELECT {names} FROM {table}) TO '{escaped}' "
-        f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{everhold_salt: '{salt}'}})"
-    )
-    path.chmod(0o400)
+    with reading_errors_hidden(what):
+        connection.execute(
+            f"COPY (SELECT {names} FROM {what}_source) TO '{escaped}' "
+            f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{everhold_salt: '{salt}'}})"
+        )
+        path.chmod(0o400)
+        connection.read_parquet(file_pattern(path), hive_partitioning=False).create_view(what)
+        rows = int(_scalar(connection, f"SELECT count(*) FROM {what}"))
+    if rows == 0:
+        raise HoldoutRejected(f"the {what} table is empty; expected at least one row; nothing was created")
+    return rows
 
 
 def fingerprint(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -12,6 +13,7 @@ from everhold.queries.evaluation import UNIT, clip_to_grid, to_grid
 from everhold.queries.expressions import part_totals_sql, totals_sql
 from everhold.queries.expressions.sql import quoted
 from everhold.rows.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
+from everhold.rows.probe import public_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["StoredRows"]
 
 _EXPRESSIONS_AT_ONCE = 64
+_warning_filters = threading.RLock()  # the filters belong to the whole process, and whoever changes them puts them back
 
 
 class StoredRows:
@@ -35,12 +38,16 @@ class StoredRows:
         rows: Number of rows.
         columns: Names of all columns.
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
+        label: Column without missing values that keeps its own type.
     """
 
-    def __init__(self, path: Path, *, rows: int, columns: Sequence[str], sealed: bool) -> None:
+    def __init__(
+        self, path: Path, *, rows: int, columns: Sequence[str], sealed: bool, label: str | None = None
+    ) -> None:
         self._path = path
         self._columns = tuple(columns)
         self._sealed = sealed
+        self._label = label
         self._arrays: dict[str, NDArray[Any]] = {}
         self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -102,43 +109,65 @@ class StoredRows:
         self, function: RowFunction, reads: Sequence[str] | None, *, parts: int, unit: int
     ) -> NDArray[np.int64]:
         table = self.table(self._columns if reads is None else reads)
-        values = _sealed_values(function, table, self.rows) if self._sealed else np.asarray(function(table))
+        values = (_sealed_values if self._sealed else public_values)(function, table, self.rows)
         if values.dtype == np.bool_ and parts == 1:
             return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
-        grid = clip_to_grid(values.astype(np.float64), unit=unit) if self._sealed else to_grid(values, unit=unit)
+        grid = (clip_to_grid if self._sealed else to_grid)(values, unit=unit)
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
 
     def table(self, names: Sequence[str]) -> Table:
-        """The named columns as NumPy arrays: missing numbers are nan, missing text is None."""
+        """The named columns as NumPy arrays: numbers as float64, nan if missing; booleans, false if missing; objects.
+
+        The types do not depend on whether a value is missing: a function that fails on one of them would tell.
+        """
         missing = [name for name in names if name not in self._arrays]
         if missing:
             listed = ", ".join(map(quoted, missing))
             with self._lock, engine_errors_hidden():
                 found = self._engine().execute(f"SELECT {listed} FROM {SEALED} ORDER BY {POSITION}").fetchnumpy()
-            self._arrays |= {name: _plain(found[name]) for name in missing}
+            self._arrays |= {
+                name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in missing
+            }
         return {name: self._arrays[name] for name in names}
 
 
 def _sealed_values(function: RowFunction, table: Table, rows: int) -> NDArray[Any]:
-    """Row values whatever happens: a function that fails on sealed rows counts as 0, so that failing tells nothing."""
+    """Row values whatever happens: a function that fails on sealed rows counts as 0, so that failing tells nothing.
+
+    Warnings are kept back for the same reason, and because they must not change an answer where they are errors.
+    """
     try:
-        values = np.asarray(function(table))
-        if values.shape == (rows,) and values.dtype.kind in "biuf":
-            return values
-    except Exception:
+        with _warning_filters, warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            values = np.asarray(function(table))
+            if values.shape == (rows,) and values.dtype.kind in "biuf":
+                return values if values.dtype == np.bool_ else values.astype(np.float64)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # SystemExit too would tell something
         pass
     return np.zeros(rows, dtype=np.float64)
 
 
 def _plain(column: Any) -> NDArray[Any]:
     """A column of DuckDB as a plain, read-only array without a mask."""
-    plain: NDArray[Any] = np.asarray(column)
-    if isinstance(column, np.ma.MaskedArray):
-        missing = np.ma.getmaskarray(column)
-        numeric = column.dtype.kind in "biuf"
-        plain = np.ma.getdata(column).astype(np.float64 if numeric else object)
-        plain[missing] = np.nan if numeric else None
-    if plain.dtype.kind == "O" and all(isinstance(value, str) for value in plain.tolist()):
-        plain = plain.astype(str)  # fixed-width text compares in one pass
+    missing = np.ma.getmaskarray(column)
+    plain: NDArray[Any] = np.array(np.ma.getdata(column))
+    if plain.dtype.kind == "b":
+        plain[missing] = False
+    elif plain.dtype.kind in "iuf":
+        plain = plain.astype(np.float64)
+        plain[missing] = np.nan
+    else:
+        plain = plain.astype(object)
+        plain[missing] = None
     plain.flags.writeable = False
     return plain
+
+
+def _as_label(column: Any) -> NDArray[Any]:
+    """The label as it is, text in fixed width: it compares in one pass."""
+    label: NDArray[Any] = np.array(np.ma.getdata(column))
+    label = label.astype(str) if label.dtype.kind == "O" else label
+    label.flags.writeable = False
+    return label

@@ -25,24 +25,23 @@ keywords, brackets, ``!=`` and ``<>``, ``a > b`` and ``b < a``, ``not (a > b)`` 
 comparisons, ``in`` and a chain of ``or``, order and repetition under ``and``, ``or``, ``in``, ``least`` and
 ``greatest``, order under ``+`` and ``*``, De Morgan's laws, ``1`` and ``1.0``.
 
-The text itself never reaches an engine: `row_values_sql`, `totals_sql` and `part_totals_sql` write SQL from the tree,
-and `grid_values` computes in NumPy.
+The text itself never reaches an engine: `row_values_sql`, `totals_sql` and `part_totals_sql` write SQL for DuckDB from
+the tree, `with_grid_values` and `frame_totals` narwhals expressions for every frame that narwhals knows.
 """
 
-from everhold.queries.expressions.arrays import ColumnArray, column_arrays, grid_values
+from everhold.queries.expressions.frames import frame_totals, with_grid_values
 from everhold.queries.expressions.parse import parse
 from everhold.queries.expressions.sql import part_totals_sql, row_values_sql, totals_sql
 from everhold.queries.expressions.tree import ColumnKind, Expression, RowValue
 
 __all__ = [
-    "ColumnArray",
     "ColumnKind",
     "Expression",
     "RowValue",
-    "column_arrays",
-    "grid_values",
+    "frame_totals",
     "parse",
     "part_totals_sql",
     "row_values_sql",
     "totals_sql",
+    "with_grid_values",
 ]

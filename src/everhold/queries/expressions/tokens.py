@@ -22,6 +22,7 @@ MAX_CHARACTERS = 10_000
 MAX_TOKENS = 2_000
 MAX_NESTING = 20
 """Brackets, cases and signs inside each other; the parser takes about 23 frames of Python's stack for each."""
+_LISTED_COLUMNS = 12
 
 FUNCTIONS = frozenset({"abs", "least", "greatest"})
 _OPENING = frozenset({"and", "or", "not", "in", "between", "case", "when", "then", "else", "is"})
@@ -30,6 +31,7 @@ _SIGNS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", 
 _BEFORE_A_VALUE = _SIGNS - {")"} | _OPENING
 _FRESH = frozenset({"(", ",", "and", "or", "when", "then", "else"})
 _NUMBER = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DIGITS = frozenset("0123456789")
 _SPACE = frozenset(" \t\r\n")
 
 
@@ -65,6 +67,7 @@ def tokenize(text: str, columns: Mapping[str, ColumnKind]) -> list[Token]:
         raise rejected("the expression is empty or has an open quote", "write for example arr_delay > 15")
     if len(tokens) > MAX_TOKENS:
         raise rejected(f"the expression has more than {MAX_TOKENS} words and signs", "ask a shorter question")
+    tokens = _with_leading_points(tokens, _words(text, tokens))
     words = _words(text, tokens)
     _check_nesting(words)
     return [_resolved(token, place, words, columns) for place, token in enumerate(tokens)]
@@ -89,6 +92,19 @@ def _words(text: str, tokens: Sequence[Token]) -> list[str]:
     if not _SPACE.issuperset(text[end:]):
         raise rejected(f"the expression cannot be read from {shown(text[end:])} on", "leave out comments and hints")
     return [text[token.start : token.end + 1].lower() for token in tokens]
+
+
+def _with_leading_points(tokens: Sequence[Token], words: Sequence[str]) -> list[Token]:
+    """``.5`` as one number, which the tokenizer leaves in two; only where a value can begin, so not in ``1..5``."""
+    joined: list[Token] = []
+    for place, token in enumerate(tokens):
+        point = tokens[place - 1] if place and words[place - 1] == "." and words[place][0] in _DIGITS else None
+        if point is None or point.end + 1 != token.start or not (place == 1 or words[place - 2] in _BEFORE_A_VALUE):
+            joined.append(token)
+        else:
+            text = f".{token.text}"
+            joined[-1] = Token(TokenType.NUMBER, text, point.line, point.col, point.start, token.end)
+    return joined
 
 
 def _check_nesting(words: Sequence[str]) -> None:
@@ -138,5 +154,10 @@ def _column(name: str, columns: Mapping[str, ColumnKind]) -> str:
     if len(same) == 1:
         return same[0]
     close = same or difflib.get_close_matches(name[:64], list(columns)[:1000], n=3, cutoff=0.6)
-    advice = f"did you mean {', '.join(shown(known) for known in close)}" if close else "see the list of columns"
+    if close:
+        advice = f"did you mean {', '.join(shown(known) for known in close)}"
+    elif 0 < len(columns) <= _LISTED_COLUMNS:
+        advice = f"expected one of {', '.join(shown(known) for known in columns)}"
+    else:
+        advice = "see the list of columns"
     raise rejected(f"there is no column {shown(name)}", advice)

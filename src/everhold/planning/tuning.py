@@ -1,4 +1,4 @@
-"""The best parameters for a wish, all mechanisms side by side."""
+"""Each mechanism with its best parameters for a wish."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from everhold.mechanisms import MECHANISMS, Mechanism
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["best_mechanism", "tuned_mechanism"]
+    from everhold.planning.wish import Wish
+
+__all__ = ["best_mechanism", "tuned_for", "tuned_mechanism"]
 
 
 def tuned_mechanism(
@@ -36,6 +38,17 @@ def tuned_mechanism(
         wish |= {"overfits": overfits, "slack": slack}
     tuned: Mechanism = kind.tuned(**wish, dependence=dependence or Independent())
     return tuned
+
+
+def tuned_for(name: str, wish: Wish) -> Mechanism | str:
+    """The named mechanism with its best parameters for a checked wish, or the reason why it cannot serve the wish."""
+    try:
+        return tuned_mechanism(
+            name, rows=wish.rows, queries=wish.queries, overfits=wish.overfits,
+            confidence=wish.confidence, slack=wish.slack, dependence=wish.dependence,
+        )  # fmt: skip
+    except ValueError as reason:
+        return str(reason)
 
 
 def best_mechanism(

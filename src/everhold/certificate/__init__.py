@@ -1,0 +1,8 @@
+"""The promise as a document: made and signed beside the ledger, verified anywhere, offline."""
+
+from __future__ import annotations
+
+from everhold.certificate.document import Certificate, make_certificate
+from everhold.certificate.verification import CertificateReport, verify_certificate
+
+__all__ = ["Certificate", "CertificateReport", "make_certificate", "verify_certificate"]

@@ -1,0 +1,263 @@
+"""The certificate: plain data in sections, each with its digest, all of them signed."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from everhold.certificate.outline import outline
+from everhold.certificate.page import render_fragment, render_page
+from everhold.certificate.reading import Malformed, read_document
+from everhold.certificate.shape import FORMAT, FORMAT_FIELD, SECTIONS, SIGNATURE, SOURCES, misshapen
+from everhold.certificate.words import add_words
+from everhold.configuration import state_from
+from everhold.display import Display
+from everhold.errors import IntegrityError
+from everhold.ledger.chain import canonical
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.keys import StewardKey
+    from everhold.ledger import Head, HoldoutRecord
+    from everhold.mechanisms import Mechanism, Promise
+
+__all__ = [
+    "ALGORITHM",
+    "Certificate",
+    "digest",
+    "entering_numbers",
+    "make_certificate",
+    "privacy_facts",
+    "signed_message",
+    "software_version",
+]
+
+ALGORITHM = "Ed25519 over the canonical JSON of the sections' SHA-256 digests"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Certificate(Display):
+    """What a holdout promises, signed by its steward; made by `Holdout.certificate`.
+
+    A certificate that was loaded is only as good as what `verify_certificate` finds about it.
+    """
+
+    _document: Mapping[str, Any] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        faults = list(misshapen(self._document))
+        if faults:
+            raise ValueError(f"{faults[0]}; expected the document of a certificate")
+
+    @classmethod
+    def load(cls, path: Path | str) -> Certificate:
+        """Read a ``.json`` or ``.html`` file; use `verify_certificate` to learn whether to believe it.
+
+        Raises:
+            IntegrityError: If the file does not hold a certificate.
+        """
+        try:
+            return cls(read_document(path).document)
+        except (Malformed, ValueError) as fault:
+            raise IntegrityError(f"the file is not a certificate: {fault}; expected one that everhold saved") from None
+
+    @property
+    def promise(self) -> str:
+        """The promise in one sentence."""
+        return str(self._document["promise"]["sentence"])
+
+    @property
+    def radius(self) -> float | None:
+        """Half-width of the promise, for a mean over [0, 1]; None if it is infinite."""
+        radius: float | None = self._document["promise"]["radius"]
+        return radius
+
+    @property
+    def simulation(self) -> bool:
+        """Whether the noise could be predicted."""
+        return bool(self._document["issue"]["simulation"])
+
+    @property
+    def public_key(self) -> str:
+        """The key that the signature names, in hex."""
+        return str(self._document[SIGNATURE]["public_key"])
+
+    @property
+    def ledger_head(self) -> tuple[int, str]:
+        """Sequence and hash of the ledger's last entry, as ``everhold.ledger.verify(expected_head=...)`` takes it."""
+        head = self._document["ledger_head"]
+        return int(head["sequence"]), str(head["entry_hash"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole signed document, section by name."""
+        return {name: copy.deepcopy(self._document[name]) for name in (FORMAT_FIELD, *SECTIONS, SIGNATURE)}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """``{"section", "item", "value"}`` in the order of the page; sentences have no item."""
+        return [
+            {"section": block.title, "item": item, "value": value}
+            for block in outline(self._document)
+            for item, value in [*(("", text) for text in (*block.before, *block.bullets, *block.after)), *block.items]
+        ]
+
+    def to_json(self) -> str:
+        """The signed document as JSON, indented for people; verification does not mind how it is indented."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_html(self) -> str:
+        """A page that needs nothing else, with the signed document inside."""
+        return render_page(self._document)
+
+    def _repr_html_(self) -> str:
+        return render_fragment(self._document)
+
+    def save(self, path: Path | str) -> None:
+        """Write the certificate to a file.
+
+        Args:
+            path: Ends in ``.json`` (for checking) or ``.html`` (for reading and printing; can be checked, too).
+
+        Raises:
+            ValueError: If the ending is another one.
+        """
+        from pathlib import Path
+
+        path = Path(path)
+        forms = {".json": self.to_json, ".html": self.to_html}
+        if path.suffix.lower() not in forms:
+            raise ValueError(f"{path.name!r} ends in {path.suffix!r}; expected a file that ends in .json or .html")
+        path.write_bytes(forms[path.suffix.lower()]().encode())
+
+
+def make_certificate(
+    record: HoldoutRecord,
+    *,
+    mechanism: Mechanism,
+    head: Head,
+    sources: Mapping[str, int],
+    key: StewardKey,
+    issued: datetime | None = None,
+) -> Certificate:
+    """State what a holdout promises and what was spent, and sign it.
+
+    Args:
+        record: The sealed holdout.
+        mechanism: The one that answers.
+        head: Where the ledger stands.
+        sources: Number of entries up to the head by the source of their answer.
+        key: The steward's.
+        issued: When; now, by default.
+    """
+    facts = {
+        **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
+        **_holdout_facts(record),
+        **_account_facts(head, sources, left=mechanism.remaining(state_from(head.state, record.configuration))),
+        "issue": {
+            "software": "everhold",
+            "version": software_version(),
+            "issued_at": (issued or datetime.now(UTC)).isoformat(timespec="seconds"),
+            "simulation": record.configuration["seed"] is not None,
+        },
+    }
+    worded = add_words(facts)
+    sections: dict[str, Any] = {name: worded[name] for name in SECTIONS}
+    signature: dict[str, Any] = {
+        "algorithm": ALGORITHM,
+        "public_key": key.public_key,
+        "digests": {name: digest(section) for name, section in sections.items()},
+    }
+    document = {FORMAT_FIELD: FORMAT, **sections, SIGNATURE: signature}
+    signature["value"] = key.sign(signed_message(document))
+    return Certificate(json.loads(canonical(document)))
+
+
+def signed_message(document: Mapping[str, Any]) -> bytes:
+    """What the signature is over: the format, the algorithm, the key and the digests of all sections."""
+    signed = {name: value for name, value in document[SIGNATURE].items() if name != "value"}
+    return canonical({FORMAT_FIELD: document[FORMAT_FIELD], SIGNATURE: signed}).encode()
+
+
+def digest(section: Any) -> str:
+    """SHA-256 of a section's canonical JSON."""
+    return hashlib.sha256(canonical(section).encode()).hexdigest()
+
+
+def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[str, Any]]:
+    promise, described = mechanism.promise(), mechanism.to_dict()
+    return {
+        "promise": {
+            "radius": _finite(promise.radius),
+            "confidence": promise.confidence,
+            "statement": promise.statement,
+            "questions": mechanism.queries,
+            "overfits": described["parameters"].get("overfits"),
+            "spends_only_beyond": _finite(promise.spends_only_beyond),
+        },
+        "assumptions": {"dependence": mechanism.dependence.to_dict(), "stated": list(promise.assumptions)},
+        "mechanism": {
+            "name": described.pop("mechanism"),
+            **{name: _plain(value) for name, value in described.items() if name != "parameters"},
+            "parameters": {name: _plain(value) for name, value in described["parameters"].items()},
+        },
+        "theorem": {
+            "statement": promise.statement,
+            "numbers": {name: _finite(value) for name, value in entering_numbers(mechanism, promise).items()},
+        },
+        "privacy": privacy_facts(promise.privacy, simulation=simulation),
+        "not_promised": {},
+    }
+
+
+def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]:
+    """The numbers that enter the statement, by name."""
+    shared = {"rows": mechanism.rows, "questions": mechanism.queries, "beta": mechanism.beta}
+    return {**shared, **promise.details}
+
+
+def privacy_facts(privacy: tuple[float, float] | None, *, simulation: bool) -> dict[str, float | None]:
+    """What is promised about single rows; nothing where the noise can be predicted."""
+    if privacy is None or simulation or not math.isfinite(privacy[0]):
+        return {"epsilon": None, "delta": None}
+    return {"epsilon": float(privacy[0]), "delta": float(privacy[1])}
+
+
+def _holdout_facts(record: HoldoutRecord) -> dict[str, dict[str, Any]]:
+    configuration = record.configuration
+    public = ("rows", "fingerprint", "training_rows", "training_fingerprint", "columns", "label", "row_id")
+    rows = {name: configuration[name] for name in public}
+    return {"rows": {"holdout": record.name, "id": record.id, "sealed_at": record.created, **rows}}
+
+
+def _account_facts(head: Head, sources: Mapping[str, int], *, left: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    return {
+        "account": {
+            "asked": head.sequence,
+            "by_source": {name: sources.get(name, 0) for name in SOURCES},
+            "charged": head.charged,
+            "left": {name: int(count) for name, count in left.items()},
+        },
+        "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def software_version() -> str:
+    """The version of everhold that runs."""
+    import everhold  # not at the top: everhold imports this room
+
+    return everhold.__version__

@@ -1,0 +1,185 @@
+"""The certificate as people read it: titled blocks of paragraphs and labelled values, the same for page and table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.certificate.numbers import at_least, at_most, percent, shown
+from everhold.certificate.shape import SIGNATURE, SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Block", "outline"]
+
+_LABELS = {
+    "id": "identifier of the holdout",
+    "rows": "sealed rows",
+    "fingerprint": "SHA-256 of the sealed file",
+    "training_fingerprint": "SHA-256 of the training file",
+    "sealed_at": "sealed at",
+    "row_id": "column that names rows",
+    "label": "column with the truth",
+    "name": "mechanism",
+    "queries": "planned questions",
+    "overfits": "planned overfits",
+    "unit": "grid steps of a row's value",
+    "asked": "different questions asked",
+    "charged": "charged in all",
+    "entry_hash": "hash of the last entry",
+    "sequence": "entries in the ledger",
+    "issued_at": "issued at",
+    "version": "version",
+    "value": "signature",
+    "questions": "planned questions",
+    "beta": "beta, the probability of failure",
+    "public_key": "public key",
+    "training": "confirmed: the training estimate",
+    "guess": "confirmed: the analyst's own guess",
+    "holdout": "taken from the sealed rows",
+    "refused": "refused",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One section of the page, in the order of its parts.
+
+    Attributes:
+        key: Name of the section in the document.
+        title: Its heading.
+        before: Paragraphs.
+        bullets: Points of a list.
+        after: More paragraphs.
+        items: Label and value, both as text.
+    """
+
+    key: str
+    title: str
+    before: tuple[str, ...] = ()
+    bullets: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    items: tuple[tuple[str, str], ...] = ()
+
+
+def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
+    """The blocks of a certificate, in order."""
+    promise, account, privacy = document["promise"], document["account"], document["privacy"]
+    said = (promise["sentence"], *promise["explanation"])
+    refused = tuple(document["not_promised"]["items"])
+    return (
+        Block("promise", "What is promised", said, items=tuple(_promise_items(promise))),
+        Block("rows", "For which rows", items=tuple(_rows_items(document["rows"]))),
+        _assumptions(document["assumptions"]),
+        _mechanism(document["mechanism"]),
+        _theorem(document["theorem"]),
+        Block("account", "What was asked, spent and left", items=tuple(_account_items(account))),
+        Block("ledger_head", "Where the ledger stands", (_LEDGER,), items=_labelled(document["ledger_head"])),
+        Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=_privacy_items(privacy)),
+        Block("not_promised", "What is not promised", bullets=refused),
+        Block("issue", "Issued", items=tuple(_issue_items(document["issue"]))),
+        _signature(document[SIGNATURE]),
+    )
+
+
+_LEDGER = (
+    "Every question and its exact answer is an entry of the ledger, chained by SHA-256. Whoever keeps this "
+    "certificate can show later that no entry up to here was changed or taken away."
+)
+_CHECKING = (
+    "To check this certificate, offline: everhold certificate verify FILE --public-key KEY. The key must come to "
+    "you from the steward, who sealed the rows, and not with this document. Without it, the signature only shows "
+    "that nothing was altered since somebody signed."
+)
+
+
+def _promise_items(promise: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    radius, beyond = promise["radius"], promise["spends_only_beyond"]
+    yield "half-width, at most", "infinite" if radius is None else f"{at_most(radius)} (rounded up from {radius!r})"
+    yield "probability, at least", percent(promise["confidence"])
+    yield "statement", promise["statement"]
+    yield "planned questions", shown(promise["questions"])
+    if promise["overfits"] is not None:
+        yield "planned overfits", shown(promise["overfits"])
+    if beyond:
+        yield "overfits are charged only beyond", at_least(beyond)
+
+
+def _rows_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "holdout", rows["holdout"]
+    yield from _labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
+    if rows["training_rows"]:
+        yield "training rows, open", shown(rows["training_rows"])
+        yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
+    else:
+        yield "training rows, open", "none"
+    yield from _labelled({name: rows[name] for name in ("label", "row_id") if rows[name] is not None})
+    yield "columns", ", ".join(f"{name} ({kind})" for name, kind in rows["columns"])
+    yield from _labelled({"id": rows["id"]})
+
+
+def _assumptions(section: Mapping[str, Any]) -> Block:
+    return Block(
+        "assumptions",
+        "What is assumed about the rows, and how to tell if it is wrong",
+        bullets=tuple(f"It is assumed that {text}." for text in (*section["stated"], *section["always"])),
+        after=tuple(section["how_to_tell"]),
+        items=tuple((f"dependence: {_label(name)}", _value(value)) for name, value in section["dependence"].items()),
+    )
+
+
+def _mechanism(section: Mapping[str, Any]) -> Block:
+    shared = {name: section[name] for name in ("name", "rows", "queries", "confidence", "unit")}
+    items = (*_labelled(shared), *_labelled(section["parameters"]))
+    return Block("mechanism", "How answers are made", (section["explanation"],), items=items)
+
+
+def _theorem(section: Mapping[str, Any]) -> Block:
+    items = (("statement", section["statement"]), ("source", section["source"]), *_labelled(section["numbers"]))
+    return Block("theorem", "Why it holds", (section["says"],), items=items)
+
+
+def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from _labelled({"asked": account["asked"]})
+    yield from _labelled({name: account["by_source"][name] for name in SOURCES})
+    yield from _labelled({"charged": account["charged"]})
+    yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
+
+
+def _privacy_items(privacy: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, _value(privacy[name])) for name in ("epsilon", "delta") if privacy[name] is not None)
+
+
+def _issue_items(issue: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "software", f"{issue['software']} {issue['version']}"
+    yield "issued at", issue["issued_at"]
+    yield "simulation", "yes: the noise could be predicted" if issue["simulation"] else "no"
+
+
+def _signature(signature: Mapping[str, Any]) -> Block:
+    shown_fields = {name: signature[name] for name in ("algorithm", "public_key", "value")}
+    digests = ((f"SHA-256 of {name!r}", value) for name, value in signature["digests"].items())
+    return Block(SIGNATURE, "Signature", (_CHECKING,), items=(*_labelled(shown_fields), *digests))
+
+
+def _labelled(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((_label(name), _value(value)) for name, value in fields.items())
+
+
+def _label(name: str) -> str:
+    return _LABELS.get(name, name.replace("_", " "))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return shown(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_value(inner)}" for name, inner in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
+    return str(value)

@@ -1,0 +1,241 @@
+"""Is a certificate what was signed, and does it promise what its theorem gives? Offline, and never an error."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.certificate.document import (
+    ALGORITHM,
+    Certificate,
+    digest,
+    entering_numbers,
+    privacy_facts,
+    signed_message,
+    software_version,
+)
+from everhold.certificate.page import render_page
+from everhold.certificate.reading import Malformed, read_document
+from everhold.certificate.shape import SECTIONS, SIGNATURE, facts_of, is_hex, misshapen
+from everhold.certificate.words import add_words
+from everhold.dependence import dependence_from_dict
+from everhold.display import Display
+from everhold.keys import signature_holds
+from everhold.mechanisms import MECHANISMS, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from everhold.mechanisms import Mechanism, Promise
+
+__all__ = ["CertificateReport", "verify_certificate"]
+
+_MOST = {"rows": 10**9, "queries": 10**9, "overfits": 10**6, "grid": 10**9, "unit": 2**56}
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateReport(Display):
+    """What a verification found.
+
+    Attributes:
+        findings: Everything that is wrong, in plain words; empty if nothing is.
+        certificate: The certificate; None if the file does not hold one.
+        notes: What the reader should know although it is not wrong.
+    """
+
+    findings: tuple[str, ...]
+    certificate: Certificate | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"ok", "findings", "notes", "promise", "public_key"}``."""
+        certificate = self.certificate
+        return {
+            "ok": self.ok,
+            "findings": list(self.findings),
+            "notes": list(self.notes),
+            "promise": None if certificate is None else certificate.promise,
+            "public_key": None if certificate is None else certificate.public_key,
+        }
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """``{"kind", "what"}``, findings first."""
+        rows = [{"kind": "finding", "what": what} for what in self.findings]
+        rows = rows or [{"kind": "result", "what": "nothing is wrong"}]
+        return rows + [{"kind": "note", "what": what} for what in self.notes]
+
+
+def verify_certificate(path: Path | str, *, public_key: str | None = None) -> CertificateReport:
+    """Check a certificate without network, ledger or rows.
+
+    Checks the form, the signature, the digest of every section, that the words say what the facts give, the numbers
+    against the theorem evaluated anew, and of a page every character. A hostile file gives findings, never an error.
+
+    Args:
+        path: A ``.json`` or ``.html`` file.
+        public_key: The steward's key in hex, from a source that you trust. Without it, the signature shows only that
+            nothing was altered since somebody signed.
+
+    Raises:
+        ValueError: If `public_key` is not a key.
+    """
+    if public_key is not None:
+        public_key = public_key.strip().lower()
+        if not is_hex(public_key, 64):
+            raise ValueError("the expected public key is malformed; expected 64 hexadecimal digits")
+    try:
+        read = read_document(path)
+    except Malformed as fault:
+        return CertificateReport((str(fault),), None)
+    faults = tuple(misshapen(read.document))
+    if faults:
+        return CertificateReport(faults, None)
+    findings = [*_signature_findings(read.document, public_key), *_content_findings(read.document)]
+    if read.page is not None:
+        findings += _page_findings(read.page, read.document)
+    certificate = Certificate(read.document)
+    return CertificateReport(tuple(findings), certificate, tuple(_notes(certificate, public_key)))
+
+
+def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
+    signature = document[SIGNATURE]
+    if signature["algorithm"] != ALGORITHM:
+        yield "the signature names an algorithm that this everhold does not know"
+    if set(signature["digests"]) != set(SECTIONS):
+        yield "the signature does not cover exactly the sections of a certificate"
+    for name in SECTIONS:
+        if digest(document[name]) != signature["digests"].get(name):
+            yield f"the section {name!r} was altered: it is not the one that was signed"
+    message = signed_message(document)
+    if not signature_holds(message, signature=signature["value"], public_key=signature["public_key"]):
+        yield "the signature does not hold: the key, the digests or the signature itself were altered"
+    if public_key is not None and signature["public_key"] != public_key:
+        yield "it was signed with another key than the one expected"
+
+
+def _content_findings(document: Mapping[str, Any]) -> Iterator[str]:
+    facts = facts_of(document)
+    if document["issue"]["version"] == software_version():  # another version may say the same in other words
+        try:
+            said = add_words(facts)
+        except Exception:
+            yield "the facts are such that no certificate could be worded from them"
+        else:
+            for name in SECTIONS:
+                if said[name] != document[name]:
+                    yield f"the words of the section {name!r} are not what everhold says about its facts"
+    yield from _account_findings(document)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mechanism = _mechanism_of(document)
+            promise = mechanism.promise()
+            left = mechanism.remaining(_state_of(document))
+    except Exception:  # parameters from a hostile file may break numerical code anywhere
+        yield "the half-width cannot be computed anew: the mechanism's parameters or the dependence are impossible"
+        return
+    yield from _promise_findings(document, mechanism, promise)
+    if document["account"]["left"] != left:
+        yield "what is left of the budget does not follow from what was asked and charged"
+
+
+def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:
+    section = document["mechanism"]
+    given = {name: section[name] for name in ("rows", "queries", "confidence", "unit")} | section["parameters"]
+    if any(given.get(name, 0) > most for name, most in _MOST.items()):
+        raise ValueError("the parameters are larger than any that are in use")
+    return MECHANISMS[section["name"]](**given, dependence=dependence_from_dict(document["assumptions"]["dependence"]))
+
+
+def _state_of(document: Mapping[str, Any]) -> State:
+    account = document["account"]
+    return State(asked=account["asked"] - account["by_source"]["refused"], overfits=account["charged"])
+
+
+def _promise_findings(document: Mapping[str, Any], mechanism: Mechanism, promise: Promise) -> Iterator[str]:
+    stated, theorem = document["promise"], document["theorem"]
+    if not _close(stated["radius"], promise.radius):
+        yield f"the half-width is not the one that the mechanism's parameters give, {promise.radius:.6g}"
+    if {stated["statement"], theorem["statement"]} != {promise.statement}:
+        yield f"the statement is not the one that proves the promise, {promise.statement}"
+    if stated["confidence"] != promise.confidence:
+        yield "the probability of the promise is not the mechanism's confidence"
+    if stated["questions"] != mechanism.queries or stated["overfits"] != mechanism.parameters().get("overfits"):
+        yield "the planned questions or overfits of the promise are not the mechanism's"
+    if not _close(stated["spends_only_beyond"], promise.spends_only_beyond, relative=1e-3):
+        yield "the distance beyond which overfits are charged is not the one that the mechanism's parameters give"
+    if document["assumptions"]["stated"] != list(promise.assumptions):
+        yield "the assumptions are not those of the promise"
+    numbers = entering_numbers(mechanism, promise)
+    if set(numbers) != set(theorem["numbers"]) or not all(
+        _close(theorem["numbers"][name], value, relative=1e-2) for name, value in numbers.items()
+    ):
+        yield "the numbers that enter the statement are not those that the mechanism's parameters give"
+    privacy = privacy_facts(promise.privacy, simulation=document["issue"]["simulation"])
+    if not all(_close(document["privacy"][name], value) for name, value in privacy.items()):
+        yield "the privacy is not the one that the mechanism's parameters give"
+    if document["rows"]["rows"] != mechanism.rows:
+        yield "the number of sealed rows is not the one that the mechanism was planned for"
+
+
+def _close(stated: float | None, computed: float | None, *, relative: float = 1e-6) -> bool:
+    """Whether two numbers agree up to what another machine's arithmetic may change."""
+    if computed is None or not math.isfinite(computed):
+        return stated is None
+    return stated is not None and math.isclose(stated, computed, rel_tol=relative, abs_tol=1e-9)
+
+
+def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
+    account, head = document["account"], document["ledger_head"]
+    if account["asked"] != head["sequence"] or account["asked"] != sum(account["by_source"].values()):
+        yield "the counts of questions do not agree with each other or with the ledger's head"
+    if account["charged"] != account["by_source"].get("holdout"):
+        yield "what was charged is not the number of answers that were taken from the sealed rows"
+
+
+def _page_findings(page: str, document: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        expected = render_page(document)
+    except Exception:
+        yield "the page's text differs from the signed content: no page can be made from it"
+        return
+    if page == expected:
+        return
+    where = _section_at(page, expected)
+    yield f"the page's text differs from the signed content, {where}"
+    if document["issue"]["version"] != software_version():
+        yield (
+            "the page may only have been made by another version of everhold; check it with the version that it "
+            "names, or ask for the JSON file"
+        )
+
+
+def _section_at(page: str, expected: str) -> str:
+    """Where two pages begin to differ, by the section of the expected one."""
+    same = next(
+        (i for i, (a, b) in enumerate(zip(page, expected, strict=False)) if a != b), min(len(page), len(expected))
+    )
+    before = expected[:same]
+    begun = [name for name in (*SECTIONS, SIGNATURE) if f'<section id="everhold-{name}">' in before]
+    if "</article>" in before:
+        return "after the last section"
+    return f"from the section {begun[-1]!r} on" if begun else "before the first section"
+
+
+def _notes(certificate: Certificate, public_key: str | None) -> Iterator[str]:
+    if certificate.simulation:
+        yield "this is a simulation: the noise could be predicted"
+    if public_key is None:
+        yield (
+            f"it was signed with the key {certificate.public_key}; compare it with the steward's own, because "
+            "anybody could have signed with a key of theirs"
+        )
+    yield "the answers themselves are not part of it; check them against the ledger with the certificate's ledger head"

@@ -1,0 +1,243 @@
+"""What a certificate says in words. Every text is a function of the facts, so that a verifier can say it again."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["DETERMINISTIC", "add_words", "short_dependence"]
+
+_LARGE_EPSILON = 10.0
+_USELESS_RADIUS = 0.5
+
+DETERMINISTIC = frozenset({"guess_and_check", "sample_splitting", "empirical"})
+"""Mechanisms that add no noise."""
+
+_ROWS = {"independent": "independent rows"}
+
+_HOW_TO_TELL = {
+    "independent": (
+        "The assumption is wrong if some rows share a source: several visits of one patient, days that follow each "
+        "other, members of one household, copies of one record.",
+        "To check, look for an identifier that occurs in more than one row or on both sides, holdout and training; "
+        "look for an order in time or space; and ask how the rows were collected. The answers themselves cannot "
+        "show it.",
+        "If it is wrong, the intervals are too narrow. Declare the dependence when the holdout is created.",
+    ),
+}
+_HOW_TO_TELL_OTHERWISE = (
+    "The declared dependence is wrong if rows hang together in a way that it leaves out. To check, ask how the "
+    "rows were collected, and hold the declaration against what is known about them from elsewhere. The answers "
+    "themselves cannot show it.",
+    "If rows hang together more than was declared, the intervals are too narrow.",
+)
+_ALWAYS_ASSUMED = (
+    "nobody who asks has seen the sealed rows, or anything computed from them, other than through everhold",
+    "the population is the one that the sealed rows were drawn from; where rows were drawn from several, their average",
+)
+
+_MECHANISMS = {
+    "guess_and_check": (
+        "Each question comes with a guess: the estimate from the training rows, or the analyst's own. If the guess "
+        "is close to the average over the sealed rows, it is confirmed and is the answer. Otherwise the answer is "
+        "the sealed average, rounded to a coarse grid, and one overfit is charged. No noise is added. Questions "
+        "are refused as soon as an answer could no longer be kept within the half-width."
+    ),
+    "thresholdout": (
+        "Each question comes with a guess: the estimate from the training rows, or the analyst's own. If the guess "
+        "is close to the average over the sealed rows, up to a noisy threshold, it is confirmed and is the answer. "
+        "Otherwise the answer is the sealed average with Laplace noise, one overfit is charged and the threshold "
+        "is drawn anew."
+    ),
+    "gaussian": "Each answer is the average over the sealed rows with fresh Gaussian noise. Every question is charged.",
+    "laplace": "Each answer is the average over the sealed rows with fresh Laplace noise. Every question is charged.",
+    "sample_splitting": (
+        "The sealed rows are split into as many parts as questions were planned. Each answer is the average over a "
+        "part that no other question touches. Every question is charged."
+    ),
+    "empirical": (
+        "Each answer is the bare average over all sealed rows. Nothing protects it from questions that were chosen "
+        "after an answer was seen. Every question is charged."
+    ),
+}
+
+_TRANSFER = (
+    "Because of the noise, what anybody sees can hardly depend on a single sealed row. Then answers that are close "
+    "to the averages over the sealed rows are close to the population's values too, however the questions were "
+    "chosen. With probability at least 1 - beta, every answer is within alpha + tanh(epsilon/4) + excess of the "
+    "population's value. Here excess = (r(alpha) + leak(epsilon)) / beta; r(alpha) bounds by how much the worst "
+    "answer is expected to be further than alpha from its sealed average; leak(epsilon) bounds what the answers "
+    "give away about a single row beyond a factor of exp(epsilon)."
+)
+_DESCRIPTION_LENGTH = (
+    "Without noise, and with coarse answers, only so many courses of questions and answers are possible. All "
+    "questions that can ever come up form a tree that is fixed before the sealed rows are looked at. Each of them "
+    "is given its share of the probability of failure, beta; a fixed question with a share b is further than its "
+    "concentration bound sqrt(ln(2/b) / (2 n)) from the population's value with probability at most b. So with "
+    "probability at least 1 - beta no question that could have been asked breaks its bound, and none that was "
+    "asked does."
+)
+_SPLITTING = (
+    "Each question is answered from rows that had no part in choosing it. For such a question the average over its "
+    "rows is further than sqrt(ln(2 m / beta) / (2 k)) from the population's value with probability at most beta / "
+    "m, where m is the number of questions and k the number of rows for each. So with probability at least 1 - "
+    "beta all are within it."
+)
+_HOEFFDING = (
+    "For a question fixed in advance, the average over n rows is further than sqrt(ln(2 m / beta) / (2 n)) from "
+    "the population's value with probability at most beta / m, where m is the number of questions. So with "
+    "probability at least 1 - beta all of them are within it. It says nothing about a question that was chosen "
+    "after an answer was seen."
+)
+_THEOREMS = {
+    "thresholdout": (_TRANSFER, "transfer"),
+    "gaussian": (_TRANSFER, "transfer"),
+    "laplace": (_TRANSFER, "transfer"),
+    "guess_and_check": (_DESCRIPTION_LENGTH, "description length"),
+    "sample_splitting": (_SPLITTING, "description length"),
+    "empirical": (_HOEFFDING, "concentration"),
+}
+
+_NOT_PROMISED = (
+    "Truth about another population than the one the rows were drawn from, or about the same one at another time.",
+    "Anything that was asked of these rows outside everhold, or through another holdout that was made from them.",
+    "Questions whose Python function looks at several rows at once. A function must give each row its own value; "
+    "everhold tries it on training or made-up rows, which does not prove it.",
+    "That an analyst reads an answer rightly, or that a question measures what it is meant to measure.",
+    "Anything about who asked, or about what the steward did, who sealed the rows and holds the key: the certificate "
+    "binds what the ledger holds, and nothing else.",
+)
+
+
+def short_dependence(dependence: Mapping[str, Any]) -> str:
+    """The dependence of the rows in two or three words."""
+    kind = str(dependence.get("kind", "unknown"))
+    return _ROWS.get(kind, f"rows: {kind.replace('_', ' ')}")
+
+
+def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The sections of a certificate: the facts, and what they mean in words.
+
+    Args:
+        facts: Section by name, without their words.
+    """
+    sections = {name: dict(section) for name, section in facts.items()}
+    name, simulation = str(facts["mechanism"]["name"]), bool(facts["issue"]["simulation"])
+    dependence = facts["assumptions"]["dependence"]
+    theorem, page = _THEOREMS.get(name, ("See the documentation.", "theory"))
+    sections["promise"] |= {
+        "sentence": _sentence(facts["promise"], name, dependence, simulation=simulation),
+        "explanation": _explanation(facts["promise"], name),
+    }
+    sections["assumptions"] |= {
+        "always": list(_ALWAYS_ASSUMED),
+        "how_to_tell": list(_HOW_TO_TELL.get(str(dependence.get("kind")), _HOW_TO_TELL_OTHERWISE)),
+    }
+    sections["mechanism"] |= {"explanation": _MECHANISMS.get(name, "See the documentation.")}
+    sections["theorem"] |= {"says": theorem, "source": _source(str(facts["theorem"]["statement"]), page)}
+    sections["privacy"] |= {"explanation": _privacy(facts["privacy"], name, dependence, simulation=simulation)}
+    sections["not_promised"] |= {"items": [_secrecy(facts["privacy"]), *_NOT_PROMISED]}
+    sections["issue"] |= {"banner": _banner() if simulation else None}
+    return sections
+
+
+def _sentence(promise: Mapping[str, Any], mechanism: str, dependence: Mapping[str, Any], *, simulation: bool) -> str:
+    basis = f"(statement {promise['statement']}, {short_dependence(dependence)})"
+    before = "Simulation only: " if simulation else ""
+    if promise["radius"] is None:
+        return f"{before}Nothing is promised: the half-width is infinite {basis}."
+    reach = f"within {at_most(promise['radius'])} of the population's value"
+    chance = f"with probability {percent(promise['confidence'])}"
+    if mechanism == "empirical":
+        asked = counted(promise["questions"], "answer")
+        return (
+            f"{before}If all questions were fixed before the first answer was seen, every one of up to {asked} is "
+            f"{reach}, all of them at once, {chance} {basis}; otherwise nothing is promised."
+        )
+    budget = counted(promise["questions"], "question")
+    if promise["overfits"] is not None:
+        budget += f" or {counted(promise['overfits'], 'overfit')}"
+    used = "is" if (promise["overfits"] or promise["questions"]) == 1 else "are"
+    return f"{before}Until {budget} {used} used up, every answer is {reach}, all of them at once, {chance} {basis}."
+
+
+def _explanation(promise: Mapping[str, Any], mechanism: str) -> list[str]:
+    said = []
+    if promise["radius"] is None or promise["radius"] >= _USELESS_RADIUS:
+        said.append("This half-width is half the range or more: the promise says next to nothing.")
+    said.append(
+        "The half-width is for questions whose value for a row lies between 0 and 1 (what lies beyond is cut off "
+        "there); for a question with other ends it grows with their distance. A conditional mean is two such "
+        "questions, and its interval follows from both. Every answer came with an interval of its own; all of "
+        "these intervals hold together, with the same probability."
+    )
+    if mechanism == "empirical":
+        said.append(
+            "If even one question was chosen after an answer was seen, nothing is promised about that question."
+        )
+    else:
+        said.append("Questions may be chosen freely, each with all earlier answers in hand.")
+    if promise["overfits"] is not None:
+        said.append("An overfit is an answer that came from the sealed rows because the guess was not confirmed.")
+    if promise["spends_only_beyond"]:
+        said.append(
+            "With the same probability, within the plan, an overfit is charged only where the guess is at least "
+            f"{at_least(promise['spends_only_beyond'])} away from the population's value."
+        )
+    return said
+
+
+def _source(statement: str, page: str) -> str:
+    kind = "published" if statement.startswith("P") else "derived, with its proof,"
+    cited = " (Hoeffding 1963)" if statement == "P9" else ""
+    return (
+        f"Statement {statement}{cited}, {kind} in the documentation of everhold: Theory, page “{page}”. "
+        "It rests on the assumptions above."
+    )
+
+
+def _privacy(
+    privacy: Mapping[str, Any], mechanism: str, dependence: Mapping[str, Any], *, simulation: bool
+) -> list[str]:
+    epsilon, delta = privacy["epsilon"], privacy["delta"]
+    if simulation and mechanism not in DETERMINISTIC:
+        return ["No privacy of single rows is promised: the noise can be predicted from the seed of the simulation."]
+    if epsilon is None:
+        why = "no noise is added to the answers" if mechanism in DETERMINISTIC else "the noise is too small for any"
+        return [f"No privacy of single rows is promised: {why}. Answers may reveal single rows."]
+    said = [
+        "The mechanism adds noise. All answers together are differentially private towards every single sealed row "
+        f"that is replaced by another, with epsilon = {at_most(epsilon)} and delta = {shown(delta)}."
+    ]
+    if epsilon > _LARGE_EPSILON:
+        said.append(
+            "An epsilon this large is not meaningful privacy: take it as if no privacy of single rows were "
+            "promised. The noise is there to keep the answers true, not to keep rows secret."
+        )
+    else:
+        more = f", and by {shown(delta)} on top" if delta else ""
+        said.append(
+            "Replacing one row changes the probability of anything that the answers may show by a factor of at most "
+            f"{at_most(math.exp(epsilon))}{more}. The names of the columns and the numbers of rows are public."
+        )
+    if dependence.get("kind") != "independent":
+        said.append("Rows that tell about each other are protected less: this counts one replaced row at a time.")
+    return said
+
+
+def _secrecy(privacy: Mapping[str, Any]) -> str:
+    if privacy["epsilon"] is None or privacy["epsilon"] > _LARGE_EPSILON:
+        return "Secrecy of single rows."
+    return "Secrecy of single rows beyond what the section on privacy states."
+
+
+def _banner() -> str:
+    return (
+        "Simulation. The source of noise of this holdout was seeded and can be predicted. This certificate is for "
+        "trying out and for tests; do not rely on it for a decision about real rows."
+    )

@@ -1,0 +1,173 @@
+"""Every picture, as Altair charts; needs the extra ``[plots]``.
+
+Colours are those of Okabe and Ito, which people with colour-blindness can tell apart; every line also differs in dash or
+width. Saved pictures are readable on light and dark pages: the SVG carries a style for dark mode, and the HTML page
+holds the SVG itself and loads nothing.
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import altair as alt
+
+__all__ = ["ClimbPoint", "climb_chart", "html_page", "plots_available", "save_chart", "svg_text"]
+
+_INK, _FAINT, _PAPER = "#24292f", "#d0d7de", "#ffffff"
+_DARK = {_INK: "#e6edf3", _FAINT: "#3d444d", _PAPER: "#0d1117"}
+_REPORTED, _BAND, _TRUTH = "#d55e00", "#56b4e9", _INK
+_BAND_OPACITY = 0.35
+_FONT = "system-ui, 'Helvetica Neue', Arial, sans-serif"
+
+
+@dataclass(frozen=True, slots=True)
+class ClimbPoint:
+    """One point of the picture *the climb*.
+
+    Attributes:
+        panel: Title of the panel it belongs to.
+        questions: Questions asked until then.
+        reported: Score that the analyst was told; None if refused.
+        fresh: Score on fresh rows.
+        low: Lower end of the stated interval; None without one.
+        high: Upper end; None without one.
+    """
+
+    panel: str
+    questions: int
+    reported: float | None
+    fresh: float
+    low: float | None = None
+    high: float | None = None
+
+
+def plots_available() -> bool:
+    """Whether the extra ``[plots]`` is installed."""
+    try:
+        import altair
+        import vl_convert
+    except ModuleNotFoundError:
+        return False
+    return bool(altair.__name__ and vl_convert.__name__)
+
+
+def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
+    """*The climb*: what the analyst was told, the stated interval, and the truth, against the questions asked.
+
+    Args:
+        points: Points of one or more panels.
+        score: The title of the vertical axis.
+    """
+    import altair as alt
+
+    legend = {"title": None, "orient": "bottom", "labelLimit": 400}
+    names, band_name = ["what the analyst is told", "the truth, on fresh flights"], "the interval that everhold states"
+    vertical = alt.Scale(zero=False)
+
+    def line(field: str, name: str, **mark: Any) -> alt.Chart:
+        lines = alt.Legend(**legend, symbolType="stroke", symbolSize=400, symbolStrokeWidth=2.5)
+        return (
+            alt.Chart()
+            .transform_calculate(line=f"'{name}'")
+            .mark_line(strokeWidth=2.5, **mark)
+            .encode(
+                x=alt.X("questions:Q", title="questions asked", axis=alt.Axis(format=",d", tickCount=5)),
+                y=alt.Y(f"{field}:Q", title=score, scale=vertical, axis=alt.Axis(format=".0%")),
+                color=alt.Color("line:N", scale=alt.Scale(domain=names, range=[_REPORTED, _TRUTH]), legend=lines),
+                strokeDash=alt.StrokeDash(
+                    "line:N", scale=alt.Scale(domain=names, range=[[1, 0], [6, 4]]), legend=lines
+                ),
+            )
+        )
+
+    band = (
+        alt.Chart()
+        .transform_filter("isValid(datum.low)")
+        .transform_calculate(area=f"'{band_name}'")
+        .mark_area(opacity=_BAND_OPACITY)
+        .encode(
+            x="questions:Q",
+            y=alt.Y("low:Q", title=score, scale=vertical),
+            y2="high:Q",
+            fill=alt.Fill(
+                "area:N",
+                scale=alt.Scale(domain=[band_name], range=[_BAND]),
+                legend=alt.Legend(**legend, symbolType="square", symbolSize=250, symbolOpacity=_BAND_OPACITY),
+            ),
+        )
+    )
+    told = line("reported", names[0], point=alt.OverlayMarkDef(size=36, filled=True, color=_REPORTED))
+    panels = (
+        alt.layer(band, line("fresh", names[1]), told, data=alt.Data(values=[asdict(point) for point in points]))
+        .properties(width=340, height=260)
+        .facet(column=alt.Column("panel:N", title=None, sort=_in_order(points), header=alt.Header(labelFontSize=14)))
+    )
+    return _styled(panels)
+
+
+def _in_order(points: Sequence[ClimbPoint]) -> list[str]:
+    return list(dict.fromkeys(point.panel for point in points))
+
+
+def _styled(chart: alt.FacetChart) -> alt.FacetChart:
+    axis = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _INK, "tickColor": _INK}
+    styled: alt.FacetChart = (
+        chart.configure(background=_PAPER, font=_FONT, padding=16)
+        .configure_axis(**axis, labelFontSize=12, titleFontSize=13, titleFontWeight="normal")
+        .configure_legend(labelColor=_INK, labelFontSize=13)
+        .configure_header(labelColor=_INK, labelFontWeight="bold")
+        .configure_view(stroke=_FAINT)
+    )
+    return styled
+
+
+def svg_text(chart: alt.TopLevelMixin, *, title: str) -> str:
+    """The chart as SVG, with a title for screen readers and a style for dark pages."""
+    import vl_convert
+
+    svg: str = vl_convert.vegalite_to_svg(chart.to_dict())
+    rules = "".join(
+        f'[fill="{light}"]{{fill:{dark}}}[stroke="{light}"]{{stroke:{dark}}}' for light, dark in _DARK.items()
+    )
+    style = f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>"
+    head, rest = svg.split(">", 1)
+    return f'{head} role="img"><title>{html.escape(title)}</title>{style}{rest}'
+
+
+def html_page(svg: str, *, title: str, caption: str) -> str:
+    """A page that holds the picture itself and loads nothing."""
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{html.escape(title)}</title>
+<style>
+body {{ margin: 2rem auto; max-width: 60rem; padding: 0 1rem; font: 1rem/1.5 {_FONT};
+  color: {_INK}; background: {_PAPER}; }}
+svg {{ max-width: 100%; height: auto; }}
+@media (prefers-color-scheme: dark) {{ body {{ color: {_DARK[_INK]}; background: {_DARK[_PAPER]}; }} }}
+</style>
+<h1>{html.escape(title)}</h1>
+{svg}
+<p>{html.escape(caption)}</p>
+</html>
+"""
+
+
+def save_chart(chart: alt.TopLevelMixin, path: Path, *, title: str, caption: str) -> None:
+    """Save a chart as ``.svg``, or as a self-contained ``.html`` page.
+
+    Raises:
+        ValueError: If the path ends in anything else.
+    """
+    if path.suffix not in (".svg", ".html"):
+        raise ValueError(f"the chart's file ends in {path.suffix!r}; expected .svg or .html")
+    svg = svg_text(chart, title=title)
+    path.write_text(svg if path.suffix == ".svg" else html_page(svg, title=title, caption=caption), encoding="utf-8")

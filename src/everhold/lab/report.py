@@ -1,0 +1,158 @@
+"""What the demonstration shows: tables, the picture of the climb, and a closing paragraph; every number is measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from everhold.charts import climb_chart, plots_available, save_chart
+from everhold.lab.tuning import BEFORE, TAKE_OFF
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from everhold.charts import ClimbPoint
+    from everhold.lab.demo import DemoResult, Outcome
+    from everhold.lab.tuning import Trial
+
+__all__ = ["BARE", "EVERHOLD", "closing_paragraph", "print_result", "save_climb"]
+
+BARE, EVERHOLD = "a bare test set", "the same flights behind everhold"
+_TITLE = "The climb"
+_CAPTION = (
+    "One analyst scores thousands of coin-flip rules, lets the rules vote by their scores, and reports the vote's score. "
+    "On a bare test set the reported score climbs while the truth falls. Behind everhold the analyst is told what "
+    "is true, within the stated interval."
+)
+
+
+def save_climb(points: Sequence[ClimbPoint], output: Path) -> tuple[Path, ...]:
+    """Save the picture as SVG and as a page; nothing without the extra ``[plots]``."""
+    if not plots_available():
+        return ()
+    chart = climb_chart(points, score="flights predicted correctly")
+    files = tuple(output / f"climb{suffix}" for suffix in (".svg", ".html"))
+    for file in files:
+        save_chart(chart, file, title=_TITLE, caption=_CAPTION)
+    return files
+
+
+def print_result(result: DemoResult, console: Console) -> None:
+    """Print the tables, the files and the closing paragraph."""
+    console.print(_climber_table(result))
+    console.print(_trials_table(result.trials))
+    console.print(closing_paragraph(result), highlight=False)
+    console.print()
+    if not plots_available():
+        console.print("No pictures were drawn: install them with pip install 'everhold\\[plots]'.")
+    console.print("Written: " + ", ".join(str(file) for file in result.files), highlight=False, soft_wrap=True)
+    console.print(f"The demonstration took {result.seconds:.0f} seconds.", highlight=False)
+
+
+def _climber_table(result: DemoResult) -> Table:
+    table = Table(
+        title="A hill climber, on a bare test set and on everhold", title_justify="left", caption_justify="left"
+    )
+    for name in ("", "reported", "low", "high", "fresh truth", "too high by", "questions", "charged", "refused"):
+        table.add_column(name, justify="left" if not name else "right")
+    table.add_row("bare test set", *_cells(result.bare), "-", "-")
+    everhold = result.everhold
+    table.add_row("everhold", *_cells(everhold), str(everhold.charged), str(everhold.refused))
+    table.caption = (
+        f"{result.intervals_true:,} of the {result.intervals:,} intervals that everhold stated contain the fresh truth "
+        "(up to 3 of its own standard errors)."
+    )
+    return table
+
+
+def _cells(outcome: Outcome) -> list[str]:
+    scores = (outcome.reported, outcome.low, outcome.high, outcome.fresh)
+    return [*map(_percent, scores), f"{_points(outcome.gap)} points", f"{outcome.questions:,}"]
+
+
+def _trials_table(trials: Sequence[Trial]) -> Table:
+    table = Table(
+        title="An honest analyst, on a holdout of their own over the same sealed flights", title_justify="left"
+    )
+    for name in ("model", "knows", "own guess", "answer", "low", "high", "charged", "fresh truth", "inside"):
+        table.add_column(name, justify="left" if name in ("model", "knows") else "right")
+    for trial in trials:
+        answer = trial.answer
+        scores = (trial.guess, answer.value, answer.low, answer.high)
+        table.add_row(
+            trial.candidate.model, trial.candidate.known, *map(_percent, scores),
+            str(answer.charged), _percent(trial.fresh), "yes" if _inside(trial) else "no",
+        )  # fmt: skip
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _points(share: float) -> str:
+    return f"{100.0 * share:.1f}"
+
+
+def _inside(trial: Trial) -> bool:
+    low, high = trial.answer.low, trial.answer.high
+    return low is not None and high is not None and low <= trial.fresh <= high
+
+
+def closing_paragraph(result: DemoResult) -> str:
+    """What happened, for people who decide; it says so if a promise was not kept."""
+    return " ".join((_on_the_bare(result), _on_everhold(result), *_of_the_honest(result.trials)))
+
+
+def _on_the_bare(result: DemoResult) -> str:
+    bare = result.bare
+    against = "less" if bare.fresh < result.always_on_time else "more"
+    return (
+        f"An analyst scored {bare.questions:,} coin-flip rules and votes on {result.sealed_flights:,} test flights and "
+        f"reported a forecaster that is right {bare.reported:.1%} of the time. On {result.fresh_flights:,} flights that "
+        f"nobody had looked at it is right {bare.fresh:.1%} of the time, {against} than the {result.always_on_time:.1%} of "
+        f"saying that no flight is ever late: {_points(bare.gap)} points of the report were luck, kept and added up."
+    )
+
+
+def _on_everhold(result: DemoResult) -> str:
+    everhold = result.everhold
+    verdict = "inside" if everhold.confirmed else "OUTSIDE"
+    return (
+        f"With the same flights behind everhold, the same analyst got {everhold.questions - everhold.refused:,} answers "
+        f"and could report {everhold.reported:.1%}, with the interval from {_percent(everhold.low)} to "
+        f"{_percent(everhold.high)}; the fresh flights say {everhold.fresh:.1%}, {verdict} it."
+    )
+
+
+def _of_the_honest(trials: Sequence[Trial]) -> list[str]:
+    """The gain that an honest analyst can rely on, and a surprise that was caught."""
+    sentences = []
+    best = [_best(trials, known) for known in (BEFORE, TAKE_OFF)]
+    if best[0] is not None and best[1] is not None:
+        sentences.append(
+            f"An honest analyst compared {len(trials)} real models and learned what can be relied on: the best forecast "
+            f"before the day is right {_stated(best[0])}, the best at take-off {_stated(best[1])}."
+        )
+    caught = [trial for trial in trials if trial.answer.charged and trial.answer.value is not None]
+    if caught:
+        worst = max(caught, key=lambda trial: trial.guess - trial.fresh)
+        sentences.append(
+            f"A model that claimed {worst.guess:.1%} was caught: everhold says {_stated(worst)}, and the fresh flights say "
+            f"{worst.fresh:.1%}."
+        )
+    return sentences
+
+
+def _best(trials: Sequence[Trial], known: str) -> Trial | None:
+    answered = [trial for trial in trials if trial.candidate.known == known and trial.answer.value is not None]
+    return max(answered, key=lambda trial: trial.answer.value or 0.0, default=None)
+
+
+def _stated(trial: Trial) -> str:
+    answer = trial.answer
+    return f"{_percent(answer.value)} of the time ({_percent(answer.low)} to {_percent(answer.high)})"

@@ -1,0 +1,165 @@
+"""A plan the other way round: rows for a radius, or questions for a radius."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from everhold.guarantees.published import STATEMENTS
+from everhold.mechanisms import MECHANISMS
+from everhold.planning.search import largest_within, smallest_within
+from everhold.planning.tuning import tuned_for
+from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius
+
+if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
+
+__all__ = [
+    "LEAST_SLACK",
+    "published_rows_needed",
+    "queries_allowed",
+    "queries_allowed_by",
+    "radius_of",
+    "reaches",
+    "rows_needed",
+    "rows_needed_by",
+]
+
+LEAST_SLACK = 1e-9
+"""Zhao's Theorem 2 needs a positive slack and gets better as it falls: a wish without slack is given this one."""
+
+
+def rows_needed(
+    *,
+    radius: float,
+    queries: int,
+    overfits: int = 10,
+    confidence: float = 0.95,
+    slack: float = 0.0,
+    dependence: DependenceModel | None = None,
+) -> dict[str, int | None]:
+    """For each mechanism, the smallest number of rows whose best radius is within the wished one.
+
+    Args:
+        radius: Half-width that is wished for, in the units of a mean over [0, 1].
+        queries: Number of adaptive questions.
+        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
+        confidence: 1 - beta, in (0, 1).
+        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        dependence: How the rows hang together; independent by default.
+
+    Returns:
+        Mechanism to rows, exactly: with one row less the radius is above the wish. None where more rows are needed
+        than a holdout can seal. ``empirical`` is for questions that were fixed in advance.
+
+    Raises:
+        ValueError: If the wish makes no sense, or no number of rows reaches it with any adaptive mechanism.
+
+    Examples:
+        >>> rows_needed(radius=0.1, queries=1_000, slack=1 / 3)["gaussian"]
+        35359
+    """
+    check_radius(radius)
+    wish = _wish(1, queries, overfits, confidence, slack, dependence)
+    needed = {name: rows_needed_by(name, wish, radius) for name in MECHANISMS}
+    reaches(needed, radius)
+    return needed
+
+
+def queries_allowed(
+    *,
+    radius: float,
+    rows: int,
+    overfits: int = 10,
+    confidence: float = 0.95,
+    slack: float = 0.0,
+    dependence: DependenceModel | None = None,
+) -> dict[str, int]:
+    """For each mechanism, the largest number of questions whose best radius is within the wished one.
+
+    A session of fewer questions than ``overfits`` is planned with one overfit for each question.
+
+    Args:
+        radius: Half-width that is wished for, in the units of a mean over [0, 1].
+        rows: Number of sealed rows.
+        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
+        confidence: 1 - beta, in (0, 1).
+        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        dependence: How the rows hang together; independent by default.
+
+    Returns:
+        Mechanism to questions, exactly: with one question more the radius is above the wish. 0 where not even one
+        question is allowed; 10^9, at which the search ends, stands for that many or more.
+
+    Raises:
+        ValueError: If the wish makes no sense.
+
+    Examples:
+        >>> queries_allowed(radius=0.05, rows=50_000)["sample_splitting"]
+        35
+    """
+    check_radius(radius)
+    wish = _wish(rows, MOST_QUERIES, overfits, confidence, slack, dependence)
+    return {name: queries_allowed_by(name, wish, radius) for name in MECHANISMS}
+
+
+def radius_of(name: str, wish: Wish) -> float:
+    """The best radius of a mechanism for a wish; infinite where the mechanism cannot serve it."""
+    tuned = tuned_for(name, wish)
+    return math.inf if isinstance(tuned, str) else tuned.promise().radius
+
+
+def rows_needed_by(name: str, wish: Wish, radius: float) -> int | None:
+    """The smallest number of rows with which one mechanism keeps the radius; None if no holdout can seal so many."""
+    return smallest_within(
+        _remembered(lambda rows: radius_of(name, wish.with_rows(rows))), radius, least=1, most=MOST_ROWS
+    )
+
+
+def queries_allowed_by(name: str, wish: Wish, radius: float) -> int:
+    """The largest number of questions for which one mechanism keeps the radius."""
+    return largest_within(
+        _remembered(lambda queries: radius_of(name, wish.with_queries(queries))), radius, most=MOST_QUERIES
+    )
+
+
+def published_rows_needed(name: str, wish: Wish, radius: float) -> int | None:
+    """The rows that a published statement asks for; None where it never reaches the radius.
+
+    What rounding rows to the grid costs comes off the radius, as it does for the mechanisms.
+    """
+    rows = STATEMENTS[name].rows_needed(radius - LEAST_RADIUS, **published_session(name, wish)).rows
+    return int(rows) if math.isfinite(rows) else None
+
+
+def published_session(name: str, wish: Wish) -> dict[str, float]:
+    """The wish in the arguments of a published statement."""
+    least = LEAST_SLACK if name == "zhao_theorem_2" else 0.0
+    return {
+        "queries": wish.queries,
+        "overfits": wish.overfits,
+        "confidence": wish.confidence,
+        "slack": max(wish.slack, least),
+    }
+
+
+def reaches(needed: dict[str, int | None], radius: float) -> None:
+    """Raise ValueError if no adaptive mechanism reaches the radius."""
+    if all(rows is None for name, rows in needed.items() if MECHANISMS[name].adaptive):
+        raise ValueError(
+            f"radius is {radius}; no mechanism reaches it with the {MOST_ROWS:,} rows that a holdout can seal; "
+            "wish for a larger radius, fewer questions or fewer overfits"
+        )
+
+
+def _wish(
+    rows: int, queries: int, overfits: int, confidence: float, slack: float, dependence: DependenceModel | None
+) -> Wish:
+    wish = {"rows": rows, "queries": queries, "overfits": overfits, "confidence": confidence, "slack": slack}
+    return Wish(**wish) if dependence is None else Wish(**wish, dependence=dependence)  # type: ignore[arg-type]
+
+
+def _remembered(radius: Callable[[int], float]) -> Callable[[int], float]:
+    return lru_cache(maxsize=None)(radius)

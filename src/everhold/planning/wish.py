@@ -1,0 +1,90 @@
+"""What a planner asks for, and the reasons why it may make no sense."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from everhold.dependence import DependenceModel, Independent
+from everhold.mechanisms.base import MOST_GRID_STEPS
+from everhold.queries.evaluation import UNIT
+
+__all__ = ["LEAST_RADIUS", "MOST_QUERIES", "MOST_ROWS", "Wish", "check_radius"]
+
+MOST_ROWS = MOST_GRID_STEPS // UNIT
+"""The most rows that can be sealed in one holdout."""
+
+MOST_QUERIES = 10**9
+"""The planner looks no further; nobody asks more."""
+
+LEAST_RADIUS = 2.0 / UNIT
+"""What rounding alone adds to every half-width (theory, section 6)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A session that is being planned.
+
+    Attributes:
+        rows: Number of sealed rows n.
+        queries: Number of adaptive questions m.
+        overfits: Answers B that may come from the holdout, for mechanisms that check guesses.
+        confidence: 1 - beta, in (0, 1).
+        slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
+        dependence: How the rows hang together.
+
+    Raises:
+        ValueError: If the wish makes no sense.
+    """
+
+    rows: int
+    queries: int
+    overfits: int = 10
+    confidence: float = 0.95
+    slack: float = 0.0
+    dependence: DependenceModel = field(default_factory=Independent)
+
+    def __post_init__(self) -> None:
+        _check_count("rows", self.rows, MOST_ROWS)
+        _check_count("queries", self.queries, MOST_QUERIES)
+        _check_count("overfits", self.overfits, MOST_QUERIES)
+        if self.overfits > self.queries:
+            raise ValueError(
+                f"overfits is {self.overfits} and queries is {self.queries}; expected at most one overfit per question; "
+                "ask for fewer overfits or more questions"
+            )
+        if not 0.0 < self.confidence < 1.0:
+            raise ValueError(
+                f"confidence is {self.confidence}; expected a number strictly between 0 and 1, such as 0.95"
+            )
+        if not 0.0 <= self.slack < 1.0:
+            raise ValueError(f"slack is {self.slack}; expected a number in [0, 1), such as 1/3")
+
+    def with_rows(self, rows: int) -> Self:
+        """The same wish for another number of rows."""
+        return replace(self, rows=rows)
+
+    def with_queries(self, queries: int) -> Self:
+        """The same wish for another number of questions; at most one overfit for each of them."""
+        return replace(self, queries=queries, overfits=min(self.overfits, queries))
+
+
+def check_radius(radius: float) -> None:
+    """Raise ValueError unless a wished radius can be reached at all."""
+    if not (isinstance(radius, (int, float, np.floating)) and math.isfinite(radius) and 0.0 < radius < 1.0):
+        raise ValueError(f"radius is {radius!r}; expected a half-width strictly between 0 and 1, such as 0.05")
+    if radius <= LEAST_RADIUS:
+        raise ValueError(
+            f"radius is {radius}; no number of rows reaches it, as rounding rows to the grid alone costs "
+            f"{LEAST_RADIUS:.3g}; wish for a larger one"
+        )
+
+
+def _check_count(name: str, value: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+    if value > most:
+        raise ValueError(f"{name} is {value}; expected at most {most}")

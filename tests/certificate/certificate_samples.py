@@ -1,0 +1,87 @@
+"""Certificates without rows or ledgers behind them, and ways to tell lies in them."""
+
+import copy
+import functools
+import json
+from datetime import UTC, datetime
+
+from everhold.certificate import make_certificate
+from everhold.certificate.document import digest, signed_message
+from everhold.configuration import bound_state
+from everhold.keys import StewardKey
+from everhold.ledger import Head, HoldoutRecord
+from everhold.mechanisms import GuessAndCheck, State
+
+SEED = 987_654_321
+FOLDER = "flights-secret-folder"
+
+
+@functools.cache
+def _default_mechanism():
+    return GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
+
+
+def make_sample(folder, mechanism=None, *, simulation=False, name="flights", columns=(("delay", "number"),)):
+    """A certificate of a holdout that answered five questions, and the key that signed it."""
+    mechanism = mechanism or _default_mechanism()
+    key_file = folder / "steward.key"
+    if key_file.exists():
+        key_file.unlink()
+    key = StewardKey.create(key_file)
+    configuration = {
+        "folder": FOLDER,
+        "rows": mechanism.rows,
+        "training_rows": 500,
+        "columns": [list(pair) for pair in columns],
+        "label": "late",
+        "row_id": "flight",
+        "fingerprint": "ab" * 32,
+        "training_fingerprint": "cd" * 32,
+        "public_key": key.public_key,
+        "seed": SEED if simulation else None,
+    }
+    released = 2 if mechanism.needs_guess else 5
+    state = State(asked=5, overfits=released, carried_noise=SEED)
+    certificate = make_certificate(
+        HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration),
+        mechanism=mechanism,
+        head=Head(6, released, "ef" * 32, bound_state(state, configuration)),
+        sources={"training": 5 - released, "holdout": released, "refused": 1},
+        key=key,
+        issued=datetime(2026, 11, 21, 12, tzinfo=UTC),
+    )
+    return certificate, key
+
+
+def signed_again(document, key):
+    """The document, its digests and signature made anew: what a lying steward could hand out."""
+    document = copy.deepcopy(document)
+    signature = document["signature"]
+    signature["public_key"] = key.public_key
+    signature["digests"] = {name: digest(document[name]) for name in signature["digests"]}
+    signature["value"] = key.sign(signed_message(document))
+    return document
+
+
+def written(path, document):
+    path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    return path
+
+
+def places(value, path=()):
+    """Paths to all leaves of plain data; an empty list or object is a leaf."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = list(inside)
+    if not inside:
+        yield path
+    for name, inner in inside:
+        yield from places(inner, (*path, name))
+
+
+def replaced(document, path, change):
+    """A copy of the document in which the value at a path is ``change(value)``."""
+    changed = copy.deepcopy(document)
+    *before, last = path
+    outer = functools.reduce(lambda value, name: value[name], before, changed)
+    outer[last] = change(outer[last])
+    return changed

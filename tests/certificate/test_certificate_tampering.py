@@ -1,0 +1,230 @@
+import copy
+import json
+import os
+
+import pytest
+from certificate_samples import make_sample, places, replaced, signed_again, written
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from everhold.certificate import verify_certificate
+from everhold.certificate.reading import MOST_BYTES
+from everhold.certificate.shape import SECTIONS
+from everhold.keys import StewardKey
+from everhold.mechanisms import LaplaceMechanism
+
+
+def otherwise(leaf):
+    """Another value, of the same type where there is one."""
+    if isinstance(leaf, bool):
+        return not leaf
+    if isinstance(leaf, int):
+        return leaf + 1
+    if isinstance(leaf, float):
+        return leaf * (1 + 1e-15) if leaf else 1e-300
+    if isinstance(leaf, str) and leaf:
+        return leaf[:-1] + ("1" if leaf[-1] == "0" else "0")
+    return "something" if leaf is None or leaf == "" else "not empty"
+
+
+def section_of(path):
+    """The section that a finding should name."""
+    return path[2] if path[:2] == ("signature", "digests") else path[0]
+
+
+def test_any_altered_leaf_is_found_and_its_section_named(tmp_path, document):
+    leaves = list(places(document))
+    assert len(leaves) > 80
+    for path in leaves:
+        altered = replaced(document, path, otherwise)
+        report = verify_certificate(written(tmp_path / "c.json", altered))
+        expected = "format" if path == ("everhold_certificate",) else section_of(path)
+        assert any(expected in finding for finding in report.findings), path
+
+
+def test_an_altered_leaf_blames_no_other_section(tmp_path, document):
+    for path in places(document):
+        if path[0] in SECTIONS:
+            altered = replaced(document, path, otherwise)
+            findings = verify_certificate(written(tmp_path / "c.json", altered)).findings
+            blamed = {name for name in SECTIONS for finding in findings if f"section {name!r} was altered" in finding}
+            assert blamed <= {path[0]}, path
+
+
+def test_the_same_number_written_as_another_type_is_found(tmp_path, document):
+    altered = replaced(document, ("mechanism", "rows"), float)
+    assert any("'mechanism'" in finding for finding in verify_certificate(written(tmp_path / "c", altered)).findings)
+
+
+def test_anything_that_is_missing_or_added_is_found(tmp_path, document):
+    outer = [(), *((name,) for name in document if name != "everhold_certificate")]
+    for path in outer:
+        names = document if path == () else document[path[0]]
+        for name in names:
+            altered = copy.deepcopy(document)
+            del (altered if path == () else altered[path[0]])[name]
+            assert not verify_certificate(written(tmp_path / "c.json", altered)).ok, (path, name)
+        altered = copy.deepcopy(document)
+        (altered if path == () else altered[path[0]])["extra"] = 1
+        assert not verify_certificate(written(tmp_path / "c.json", altered)).ok, path
+
+
+def test_a_name_that_occurs_twice_is_found_even_if_the_last_one_is_right(tmp_path, signed):
+    certificate, _ = signed
+    path = tmp_path / "c.json"
+    path.write_text(certificate.to_json().replace('"radius":', '"radius": 0.001, "radius":', 1))
+    assert verify_certificate(path).findings == ("a name occurs twice in one object of the document",)
+
+
+def test_a_field_that_a_certificate_does_not_have_is_found_even_if_it_is_signed(tmp_path, signed):
+    certificate, key = signed
+    document = replaced(certificate.to_dict(), ("issue", "version"), lambda _: "0.0.1")
+    document["promise"]["approved"] = "by everybody"
+    report = verify_certificate(written(tmp_path / "c.json", signed_again(document, key)))
+    assert any("do not belong there" in finding for finding in report.findings)
+
+
+def test_deep_nesting_is_refused_before_anything_walks_down_it(tmp_path, document):
+    document["assumptions"]["dependence"]["deep"] = json.loads("[" * 100 + "]" * 100)
+    report = verify_certificate(written(tmp_path / "c.json", document))
+    assert report.findings == ("the document is nested too deeply",)
+
+
+def test_capital_digits_make_another_file_and_are_found(tmp_path, document):
+    altered = replaced(document, ("signature", "value"), str.upper)
+    assert not verify_certificate(written(tmp_path / "c.json", altered)).ok
+
+
+def test_another_key_is_found_only_by_whoever_knows_the_right_one(tmp_path, signed):
+    certificate, key = signed
+    other = StewardKey.create(tmp_path / "other.key")
+    path = written(tmp_path / "c.json", signed_again(certificate.to_dict(), other))
+    blind = verify_certificate(path)
+    assert blind.ok
+    assert any(other.public_key in note for note in blind.notes)
+    assert verify_certificate(path, public_key=key.public_key).findings == (
+        "it was signed with another key than the one expected",
+    )
+
+
+@pytest.mark.parametrize("key", ["", "abc", "g" * 64])
+def test_an_expected_key_that_is_none_is_a_bad_argument(tmp_path, key):
+    with pytest.raises(ValueError, match="64 hexadecimal digits"):
+        verify_certificate(tmp_path / "c.json", public_key=key)
+
+
+LIES = [
+    (("promise", "radius"), 0.01, "half-width is not the one"),
+    (("promise", "radius"), None, "half-width is not the one"),
+    (("promise", "confidence"), 0.99, "probability of the promise"),
+    (("promise", "questions"), 10**6, "planned questions or overfits"),
+    (("promise", "overfits"), 1000, "planned questions or overfits"),
+    (("promise", "statement"), "S1", "statement is not the one"),
+    (("promise", "spends_only_beyond"), 0.09, "distance beyond which"),
+    (("promise", "sentence"), "Every answer is true.", "words of the section 'promise'"),
+    (("not_promised", "items"), [], "words of the section 'not_promised'"),
+    (("issue", "banner"), "Approved.", "words of the section 'issue'"),
+    (("assumptions", "stated"), ["nothing"], "assumptions are not those"),
+    (("assumptions", "dependence"), {"kind": "whatever"}, "cannot be computed anew"),
+    (("theorem", "statement"), "P9", "statement is not the one"),
+    (("theorem", "numbers"), {}, "numbers that enter"),
+    (("privacy", "epsilon"), 0.1, "privacy is not the one"),
+    (("mechanism", "parameters"), {}, "cannot be computed anew"),
+    (("mechanism", "name"), "magic", "cannot be computed anew"),
+    (("mechanism", "queries"), 10**12, "cannot be computed anew"),
+    (("rows", "rows"), 10**6, "number of sealed rows"),
+    (("account", "asked"), 1, "counts of questions"),
+    (("account", "charged"), 0, "what was charged"),
+    (("account", "left"), {"questions": 9, "overfits": 9}, "what is left"),
+    (("ledger_head", "sequence"), 9, "counts of questions"),
+]
+
+
+@pytest.mark.parametrize(("path", "lie", "finding"), LIES)
+def test_a_signed_lie_is_found(tmp_path, signed, path, lie, finding):
+    certificate, key = signed
+    lying = signed_again(replaced(certificate.to_dict(), path, lambda _: lie), key)
+    report = verify_certificate(written(tmp_path / "c.json", lying), public_key=key.public_key)
+    assert any(finding in found for found in report.findings)
+    assert not any("signature" in found or "altered" in found for found in report.findings)
+
+
+def test_privacy_of_predictable_noise_is_a_lie(tmp_path):
+    certificate, key = make_sample(tmp_path, LaplaceMechanism(rows=1_000, queries=10, scale=0.05))
+    lying = replaced(certificate.to_dict(), ("issue", "simulation"), lambda _: True)
+    findings = verify_certificate(written(tmp_path / "c.json", signed_again(lying, key))).findings
+    assert any("privacy is not the one" in found for found in findings)
+
+
+def test_words_of_another_version_are_not_judged_but_its_numbers_are(tmp_path, signed):
+    certificate, key = signed
+    older = replaced(certificate.to_dict(), ("issue", "version"), lambda _: "0.0.1")
+    older = replaced(older, ("promise", "sentence"), lambda _: "It was said otherwise then.")
+    assert verify_certificate(written(tmp_path / "c.json", signed_again(older, key))).ok
+    older = replaced(older, ("promise", "radius"), lambda _: 0.01)
+    assert not verify_certificate(written(tmp_path / "c.json", signed_again(older, key))).ok
+
+
+HOSTILE = {
+    "empty": b"",
+    "cut off": b'{"everhold_certificate": 1, "promise"',
+    "no object": b"[1, 2]",
+    "another version": b'{"everhold_certificate": 2}',
+    "a version that is true": b'{"everhold_certificate": true}',
+    "a name twice": b'{"everhold_certificate": 1, "everhold_certificate": 1}',
+    "not a number": b'{"everhold_certificate": NaN}',
+    "infinite": b'{"everhold_certificate": 1e999}',
+    "very long number": b'{"everhold_certificate": ' + b"9" * 10_000 + b"}",
+    "half a surrogate pair": b'{"everhold_certificate": "\\ud800"}',
+    "deep": b"[" * 200_000,
+    "deep and closed": b"[" * 500 + b"]" * 500,
+    "deep objects": b'{"a":' * 200_000,
+    "binary": bytes(range(256)),
+    "huge": b" " * (MOST_BYTES + 1),
+    "a page without a document": b"<!DOCTYPE html><html></html>",
+    "half a document": b'<script type="application/json" id="everhold-document">{"everhold_certificate": 1}',
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_gives_findings_and_no_error(tmp_path, content):
+    path = tmp_path / "c.json"
+    path.write_bytes(content)
+    report = verify_certificate(path)
+    assert not report.ok
+    assert report.certificate is None
+    assert report.to_dict()["findings"]
+
+
+def test_what_is_not_a_file_gives_findings(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", tmp_path / "nothing", "null\0byte"):
+        assert not verify_certificate(path).ok
+
+
+STRANGE = [None, True, -1, 2**62, 10**300, 1e300, -0.5, "x", "\x00", "<b>", [], {}, [[]], {"": None}, ["a", "b"]]
+
+
+def test_no_value_anywhere_makes_verification_fail_with_an_error(tmp_path, signed):
+    certificate, key = signed
+    document = certificate.to_dict()
+    for path in (path for path in places(document) if path[0] in SECTIONS):
+        for number, value in enumerate(STRANGE):
+            strange = replaced(document, path, lambda _, value=value: value)
+            if number % 3 == len(path) % 3:  # signed, so that nothing before the numbers stops it
+                strange = signed_again(strange, key)
+            report = verify_certificate(written(tmp_path / "c.json", strange))
+            assert isinstance(report.ok, bool)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    ),
+    st.sampled_from([*SECTIONS, "signature", "everhold_certificate"]),
+)
+def test_any_json_in_the_place_of_a_section_is_found(tmp_path, document, value, name):
+    (tmp_path / "c.json").write_text(json.dumps({**document, name: value}))
+    assert verify_certificate(tmp_path / "c.json").ok is (value == document[name] and type(value) is not bool)

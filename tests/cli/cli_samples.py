@@ -1,0 +1,21 @@
+"""Small studies for the command line."""
+
+import numpy as np
+
+SECRET = "ZEBRA77"
+"""Stands in one cell of the sealed rows, and nowhere else."""
+
+ANSWER = ["value", "low", "high", "source", "charged", "remaining", "question"]
+
+
+def write_rows(folder, name, *, rows, first_id):
+    """Rows as CSV, and predictions of their label in a file of one column."""
+    rng = np.random.default_rng(first_id)
+    delay = rng.normal(5.0, 30.0, rows).round(2)
+    carrier = np.where(rng.random(rows) < 0.5, "UA", "AA").tolist()
+    if name == "sealed":
+        carrier[0] = SECRET
+    lines = [f"{first_id + i},{delay[i]},{carrier[i]},{int(delay[i] > 15)}" for i in range(rows)]
+    (folder / f"{name}.csv").write_text("\n".join(["id,delay,carrier,late", *lines]) + "\n")
+    guesses = [str(int(value > 10)) for value in delay]
+    (folder / f"{name}_predictions.csv").write_text("\n".join(["late", *guesses]) + "\n")

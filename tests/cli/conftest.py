@@ -1,0 +1,47 @@
+import shutil
+
+import pytest
+from cli_samples import SECRET, write_rows
+from typer.testing import CliRunner
+
+from everhold.cli.application import app
+from everhold.holdout import Holdout
+
+
+@pytest.fixture(scope="session")
+def sealed_study(tmp_path_factory):
+    """A folder with rows, predictions and one sealed holdout; never to be changed."""
+    folder = tmp_path_factory.mktemp("study")
+    for number, name in enumerate(("sealed", "train")):
+        write_rows(folder, name, rows=1_000, first_id=number * 10_000)
+    Holdout.create(
+        folder / "s.db", "flights", holdout=folder / "sealed.csv", training=folder / "train.csv", label="late",
+        row_id="id", queries=20, overfits=2,
+    ).close()  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def study(sealed_study, tmp_path, monkeypatch):
+    """A copy of the study as the current folder."""
+    folder = tmp_path / "study"
+    shutil.copytree(sealed_study, folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("EVERHOLD_STORAGE", raising=False)
+    return folder
+
+
+@pytest.fixture
+def everhold(monkeypatch):
+    """Runs a command; whatever it prints, it is no traceback and no sealed value."""
+
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def run(*arguments, code=0, env=None):
+        result = CliRunner(env=env).invoke(app, list(arguments), prog_name="everhold", catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        assert "Traceback" not in result.output
+        assert SECRET not in result.output
+        return result
+
+    return run

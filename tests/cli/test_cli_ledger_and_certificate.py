@@ -1,0 +1,135 @@
+"""Ledger verify, and certificates shown, saved and verified."""
+
+import csv
+import io
+import json
+import sqlite3
+
+import pytest
+
+from everhold.certificate import Certificate
+from everhold.holdout import Holdout
+
+ASK = ["ask", "s.db", "flights", "--mean"]
+VERIFY = ["ledger", "verify", "s.db", "flights", "--format", "json"]
+
+
+def sealed_file(study, name):
+    return next((study / "s.rows").glob(f"flights-*/{name}"))
+
+
+def alter(statement):
+    with sqlite3.connect("s.db") as database:
+        for (trigger,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
+            database.execute(f"drop trigger {trigger}")
+        database.execute(statement)
+    database.close()
+
+
+def test_a_sound_ledger_is_accepted(study, everhold):
+    everhold(*ASK, "delay > 15")
+    result = json.loads(everhold(*VERIFY).stdout)
+    assert result == {
+        "name": "flights", "ok": True, "entries": 1, "checked": ["hashes", "sums", "seals", "rows"], "findings": []
+    }  # fmt: skip
+    assert everhold("ledger", "verify", "s.db", "flights").stdout.split()[:2] == ["field", "value"]
+
+
+def test_without_the_key_the_seals_are_left_out(study, everhold):
+    sealed_file(study, "steward.key").unlink()
+    assert json.loads(everhold(*VERIFY).stdout)["checked"] == ["hashes", "sums", "rows"]
+    assert "steward" in everhold("status", "s.db", "flights", code=8).stderr
+
+
+ALTERATIONS = [
+    "update entries set answer = '{}' where sequence = 2",
+    "update entries set charged = 1 where sequence = 1",
+    "delete from entries where sequence = 3",
+    "update head set charged = 7",
+    'update head set state = \'{"asked": 0, "overfits": 0, "carried_noise": 0}\'',
+    "update holdouts set created = '2020-01-01'",
+    "update holdouts set configuration = '{}'",
+    "update holdouts set configuration = replace(configuration, '\"queries\":20', '\"queries\":99')",
+]
+
+
+@pytest.mark.parametrize("statement", ALTERATIONS)
+def test_an_altered_ledger_is_found(study, everhold, statement):
+    for threshold in (1, 2, 3):
+        everhold(*ASK, f"delay > {threshold}")
+    alter(statement)
+    result = json.loads(everhold(*VERIFY, code=7).stdout)
+    assert not result["ok"]
+    assert result["findings"]
+
+
+@pytest.mark.parametrize("name", ["holdout.parquet", "training.parquet", "steward.key"])
+def test_an_altered_file_is_found(study, everhold, name):
+    file = sealed_file(study, name)
+    file.chmod(0o600)
+    file.write_bytes(file.read_bytes()[::-1])
+    assert json.loads(everhold(*VERIFY, code=7).stdout)["findings"]
+    everhold("status", "s.db", "flights", code=8 if name == "steward.key" else 7)
+
+
+def test_an_older_copy_is_found_by_a_certificate(study, everhold):
+    before = (study / "s.db").read_bytes()
+    everhold(*ASK, "delay > 15")
+    everhold("certificate", "save", "s.db", "flights", "--output", "c.json")
+    checked = json.loads(everhold(*VERIFY, "--certificate", "c.json").stdout)["checked"]
+    assert checked == ["hashes", "sums", "seals", "rows", "certificate"]
+    for log in study.glob("s.db-*"):
+        log.unlink()
+    (study / "s.db").write_bytes(before)
+    everhold(*VERIFY)
+    assert "expected head" in everhold(*VERIFY, "--certificate", "c.json", code=7).stdout
+
+
+def test_another_holdouts_certificate_is_found(study, everhold):
+    with Holdout.create("s.db", "other", holdout="sealed.csv", mechanism="gaussian", queries=1) as other:
+        other.certificate().save("other.json")
+    assert "another holdout" in everhold(*VERIFY, "--certificate", "other.json", code=7).stdout
+
+
+def test_an_altered_certificate_is_no_witness(study, everhold):
+    everhold("certificate", "save", "s.db", "flights", "--output", "c.json")
+    (study / "c.json").write_text((study / "c.json").read_text().replace("flights", "fl1ghts"))
+    assert "the certificate: " in everhold(*VERIFY, "--certificate", "c.json", code=7).stdout
+
+
+def test_show_is_the_certificate_in_every_format(study, everhold):
+    show = ["certificate", "show", "s.db", "flights"]
+    document = json.loads(everhold(*show, "--format", "json").stdout)
+    with Holdout.open("s.db", "flights") as holdout:
+        certificate = holdout.certificate()
+    assert document["promise"] == certificate.to_dict()["promise"]
+    lines = list(csv.DictReader(io.StringIO(everhold(*show, "--format", "csv").stdout)))
+    assert list(lines[0]) == ["section", "item", "value"]
+    table = everhold(*show, "--output", "c.html")
+    assert certificate.promise in table.stdout
+    assert table.stderr == "saved c.html\n"
+    assert Certificate.load("c.html").promise == certificate.promise
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.html"])
+def test_a_saved_certificate_is_verified_anywhere(study, everhold, tmp_path, monkeypatch, name):
+    everhold("certificate", "save", "s.db", "flights", "--output", name)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (study / name).rename(elsewhere / name)
+    monkeypatch.chdir(elsewhere)
+    result = json.loads(everhold("certificate", "verify", name, "--format", "json").stdout)
+    assert result["ok"]
+    key = result["public_key"]
+    everhold("certificate", "verify", name, "--public-key", key.upper())
+    everhold("certificate", "verify", name, "--public-key", "0" * 64, code=7)
+    everhold("certificate", "verify", name, "--public-key", "mine", code=2)
+
+
+def test_an_altered_certificate_is_refused_and_says_what(study, everhold):
+    everhold("certificate", "save", "s.db", "flights", "--output", "c.json")
+    document = json.loads((study / "c.json").read_text())
+    document["promise"]["radius"] /= 2
+    (study / "c.json").write_text(json.dumps(document))
+    result = json.loads(everhold("certificate", "verify", "c.json", "--format", "json", code=7).stdout)
+    assert any("promise" in finding for finding in result["findings"])

@@ -1,0 +1,145 @@
+"""The demonstration on made-up flights: the story that it tells has to come from the numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from everhold.certificate import verify_certificate
+from everhold.holdout import Holdout
+from everhold.lab import report
+from everhold.lab.demo import DemoPlan, run_demo
+from everhold.lab.flights import split_flights
+from everhold.lab.tuning import CANDIDATES, OVERFITTED, TAKE_OFF
+
+QUICK = tuple(
+    one for one in CANDIDATES if one.model in ("tree of depth 4", "logistic regression", "boosting, 8 leaves")
+)
+PLAN = DemoPlan(rules=1_200, rules_per_round=300, overfits=4, candidates=(*QUICK, OVERFITTED))
+
+
+@pytest.fixture(scope="module")
+def parts(flight_table):
+    return split_flights(flight_table, sealed=1_500, training=1_500, seed=1)
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def result(parts, output):
+    return run_demo(output, progress=False, flights=parts, plan=PLAN)
+
+
+def test_the_bare_report_is_refuted_by_fresh_flights(result):
+    assert result.bare.gap > 0.08
+    assert result.bare.fresh < result.always_on_time
+    assert result.bare.questions == PLAN.questions == 1_205
+
+
+def test_the_report_from_everhold_is_confirmed(result):
+    assert result.everhold.confirmed
+    assert result.everhold.gap < result.bare.gap
+    assert result.everhold.refused == 0
+    assert result.everhold.charged > 0  # overfitted votes were caught
+
+
+def test_all_intervals_hold(result):
+    assert result.intervals == result.intervals_true == result.everhold.questions
+
+
+def test_the_overfitted_model_is_caught_and_the_others_cost_nothing(result):
+    *honest, overfitted = result.trials
+    assert overfitted.guess == 1.0
+    assert overfitted.answer.charged == 1
+    assert overfitted.answer.high < 0.9
+    assert all(trial.answer.charged == 0 for trial in honest)
+
+
+def test_every_interval_of_the_honest_analyst_holds(result):
+    slack = 0.03  # three standard errors of the 2,800 fresh flights
+    assert all(trial.answer.low - slack <= trial.fresh <= trial.answer.high + slack for trial in result.trials)
+
+
+def test_the_dict_is_the_stable_contract(result):
+    data = json.loads(json.dumps(result.to_dict()))
+    assert {key: list(value) for key, value in data.items()} == {
+        "bare": ["reported", "fresh"],
+        "everhold": ["reported", "low", "high", "fresh", "questions", "refused"],
+    }
+    assert data["everhold"]["questions"] == 1_205
+
+
+def test_rows_are_a_table_of_both(result):
+    bare, everhold = result.to_rows()
+    assert list(bare) == list(everhold)
+    assert (bare["holdout"], everhold["holdout"]) == ("bare test set", "everhold")
+
+
+def test_the_picture_tells_the_same_story_as_the_table(result):
+    bare = [point for point in result.climb if point.panel == report.BARE]
+    everhold = [point for point in result.climb if point.panel == report.EVERHOLD]
+    assert bare[-1].reported == result.bare.reported
+    assert bare[-1].fresh == result.bare.fresh
+    assert (result.everhold.reported, result.everhold.low, result.everhold.high) in [
+        (point.reported, point.low, point.high) for point in everhold
+    ]
+    assert [point.questions for point in everhold] == [1, 302, 603, 904, 1_205]
+
+
+def test_files_are_written_and_the_certificates_hold(result, output):
+    assert sorted(file.name for file in result.files) == [
+        "climb.html", "climb.svg", "climber.certificate.html", "climber.certificate.json",
+        "honest.certificate.html", "honest.certificate.json",
+    ]  # fmt: skip
+    assert all(file.parent == output and file.stat().st_size > 1_000 for file in result.files)
+    assert all(verify_certificate(file).ok for file in result.files if file.name.endswith("certificate.json"))
+
+
+def test_the_sealed_holdouts_stay_open_to_questions(result, output):
+    with Holdout.open(output / "flights.db", "climber") as holdout:
+        assert holdout.status()["questions_asked"] == result.everhold.questions
+        assert holdout.ask("distance > 1000", guess=0.5).source != "refused"
+
+
+def printed(result) -> str:
+    text = io.StringIO()
+    result.print_to(Console(file=text, width=160))
+    return text.getvalue()
+
+
+def test_what_is_printed_is_what_was_measured(result):
+    text = printed(result)
+    for number in (result.bare.reported, result.bare.fresh, result.everhold.reported, result.everhold.low):
+        assert text.count(f"{number:.1%}") >= 2  # in the table and in the paragraph
+    assert "1,205 of the 1,205 intervals" in text
+    assert "climb.svg" in text
+
+
+def test_the_paragraph_says_so_when_a_promise_was_broken(result):
+    broken = dataclasses.replace(result, everhold=dataclasses.replace(result.everhold, fresh=0.1))
+    assert ", inside it." in report.closing_paragraph(result)
+    assert ", OUTSIDE it." in report.closing_paragraph(broken)
+
+
+def test_the_paragraph_does_without_an_honest_analyst(result):
+    alone = report.closing_paragraph(dataclasses.replace(result, trials=()))
+    assert "honest" not in alone
+    assert TAKE_OFF not in alone
+
+
+def test_without_the_plots_extra_there_is_a_hint_in_place_of_pictures(result, output, monkeypatch):
+    monkeypatch.setattr(report, "plots_available", lambda: False)
+    assert report.save_climb(result.climb, output) == ()
+    assert "pip install 'everhold[plots]'" in printed(result)
+
+
+def test_a_second_run_replaces_the_first_and_measures_the_same(result, parts, output):
+    again = run_demo(output, progress=True, flights=parts, plan=PLAN)
+    assert again.to_dict() == result.to_dict()

@@ -1,0 +1,52 @@
+"""Every mechanism passes the contract."""
+
+from contracts.mechanism_contract import MechanismContract
+
+from everhold.mechanisms import (
+    Empirical,
+    GaussianMechanism,
+    GuessAndCheck,
+    LaplaceMechanism,
+    SampleSplitting,
+    Thresholdout,
+)
+
+
+class TestEmpirical(MechanismContract):
+    def make(self, **wish):
+        return Empirical.tuned(**wish)
+
+
+class TestSampleSplitting(MechanismContract):
+    def make(self, **wish):
+        return SampleSplitting.tuned(**wish)
+
+
+class TestLaplace(MechanismContract):
+    def make(self, **wish):
+        return LaplaceMechanism.tuned(**wish)
+
+
+class TestGaussian(MechanismContract):
+    def make(self, **wish):
+        return GaussianMechanism.tuned(**wish)
+
+
+class TestThresholdout(MechanismContract):
+    def make(self, **wish):
+        return Thresholdout.tuned(**wish, overfits=3)
+
+
+class TestThresholdoutWithSlack(MechanismContract):
+    def make(self, **wish):
+        return Thresholdout.tuned(**wish, overfits=3, slack=0.3)
+
+
+class TestGuessAndCheck(MechanismContract):
+    def make(self, **wish):
+        return GuessAndCheck.tuned(**wish, overfits=3)
+
+
+class TestGuessAndCheckWithSlack(MechanismContract):
+    def make(self, **wish):
+        return GuessAndCheck.tuned(**wish, overfits=3, slack=0.3)

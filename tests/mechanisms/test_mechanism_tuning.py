@@ -1,0 +1,91 @@
+"""Tuned parameters are the best ones, and the radii are as good as published."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from everhold.guarantees.description_length import log_tree_size
+from everhold.mechanisms import GaussianMechanism, GuessAndCheck, LaplaceMechanism, Thresholdout
+
+WISHES = [(2_000, 50, 0.95), (20_000, 1_000, 0.9), (300_000, 20, 0.999)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "queries", "radius"),
+    [(5_000, 100, 0.1402), (50_000, 1_000, 0.0842), (500_000, 5_000, 0.0413), (5_000_000, 50_000, 0.0244)],
+)
+def test_gaussian_reaches_its_targets(rows, queries, radius):
+    assert GaussianMechanism.tuned(rows=rows, queries=queries).promise().radius <= radius
+
+
+def test_guess_and_check_reaches_its_target_before_the_first_surprise():
+    mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=5)
+    quiet = mechanism.promise().details["concentration_without_surprise"]
+    assert quiet <= 0.0225
+    planned = log_tree_size(queries=1_000, overfits=5, grid=mechanism.grid)
+    assert 2 * 20_000 * mechanism.promise().details["concentration"] ** 2 <= planned + math.log(2 * 2 / 0.05) + 1e-9
+
+
+@pytest.mark.parametrize(("overfits", "rows"), [(10, 39_000), (1, 8_900)])
+def test_rows_that_the_wish_of_zhao_2017_needs(overfits, rows):
+    mechanism = GuessAndCheck.tuned(rows=rows, queries=1_000, overfits=overfits, slack=1 / 3)
+    assert mechanism.promise().radius <= 0.1
+    assert mechanism.promise().spends_only_beyond >= mechanism.promise().radius / 3 - 1e-8
+
+
+@pytest.mark.parametrize("kind", [GaussianMechanism, LaplaceMechanism])
+@pytest.mark.parametrize(("rows", "queries", "confidence"), WISHES)
+def test_no_noise_scale_on_a_fine_grid_is_better(kind, rows, queries, confidence):
+    best = kind.tuned(rows=rows, queries=queries, confidence=confidence)
+    scales = best.scale * np.concatenate([np.geomspace(0.02, 50, 120), np.linspace(0.9, 1.1, 41)])
+    radii = [replace(best, scale=min(scale, 64)).promise().radius for scale in scales.tolist()]
+    assert best.promise().radius <= min(radii) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("slack", [0.0, 1 / 3])
+@pytest.mark.parametrize(("rows", "queries", "confidence"), WISHES)
+def test_no_grid_of_guess_and_check_is_better(rows, queries, confidence, slack):
+    wish = {"rows": rows, "queries": queries, "confidence": confidence, "slack": slack, "overfits": 5}
+    best = GuessAndCheck.tuned(**wish)
+    for grid in [*range(1, 300), 1000, 4000]:
+        draft = GuessAndCheck(**wish, tolerance=1.0, grid=grid)
+        last = draft.promise().details["concentration"]
+        assert best.tolerance <= max(2 * last / (1 - slack), last + 0.5 / grid) + draft.rounding + 1e-12
+
+
+def least_radius(mechanism, slack):
+    """Radius at the least threshold that keeps needless spending beyond slack times the radius; by bisection."""
+    low, high = 0.0, 4 * mechanism.threshold
+    for _ in range(40):
+        middle = (low + high) / 2
+        promise = replace(mechanism, threshold=middle).promise()
+        beyond = promise.spends_only_beyond
+        error = promise.radius - middle
+        kept = beyond is not None and middle - error >= slack * promise.radius
+        low, high = (low, middle) if kept else (middle, high)
+    return replace(mechanism, threshold=high).promise().radius
+
+
+@pytest.mark.parametrize("slack", [0.0, 1 / 3])
+@pytest.mark.parametrize(("rows", "queries", "overfits"), [(50_000, 100, 2), (500_000, 1_000, 10)])
+def test_no_perturbed_scales_of_thresholdout_are_better(rows, queries, overfits, slack):
+    best = Thresholdout.tuned(rows=rows, queries=queries, overfits=overfits, slack=slack)
+    radius = best.promise().radius
+    generator = np.random.default_rng(1)
+    for width in (0.03, 0.3):
+        for factors in np.exp(generator.normal(0, width, (5, 3))).tolist():
+            perturbed = replace(
+                best,
+                threshold_scale=best.threshold_scale * factors[0],
+                comparison_scale=best.comparison_scale * factors[1],
+                answer_scale=best.answer_scale * factors[2],
+            )
+            assert radius <= least_radius(perturbed, slack) * (1 + 1e-5)
+
+
+def test_radius_grows_with_the_overfits():
+    for kind in (Thresholdout, GuessAndCheck):
+        radii = [kind.tuned(rows=100_000, queries=500, overfits=b).promise().radius for b in (1, 3, 10, 30)]
+        assert radii == sorted(radii)

@@ -1,0 +1,38 @@
+"""One way to look at every result."""
+
+import json
+
+import pytest
+
+from everhold.answers import Answer, QuotedPrice, Transcript
+from everhold.display import text_table
+
+ANSWER = Answer(0.5, 0.4, 0.6, "training", 0, {"questions": 9, "overfits": 2}, "ab" * 32, False, "S3", 0.95)
+QUOTE = QuotedPrice(None, 0.1, 0.2, 0, 1, False, False, {"questions": 9})
+ENTRY = {"sequence": 1, "asked": "mean of a < 1 & b > '<script>'", "value": None, "charged": 0}
+SHOWN = [ANSWER, QUOTE, Transcript([ENTRY, {**ENTRY, "sequence": 2}]), Transcript([])]
+
+
+@pytest.mark.parametrize("thing", SHOWN, ids=lambda thing: type(thing).__name__)
+def test_every_form_has_the_same_rows(thing):
+    rows = thing.to_rows()
+    assert json.loads(json.dumps(thing.to_dict())) == thing.to_dict()
+    assert thing.to_arrow().num_rows == len(rows) == len(thing.to_pandas())
+    assert thing.to_text().count("\n") == len(rows)
+    assert thing._repr_html_().count("<tr>") == (len(rows) + 1 if rows else 0)
+    assert all(list(row) == list(rows[0]) for row in rows)
+    if rows:
+        assert list(thing.to_pandas().columns) == thing.to_arrow().column_names == list(rows[0])
+
+
+def test_html_is_escaped():
+    page = Transcript([{"<b>": "</td><script>alert(1)</script> & \"'"}])._repr_html_()
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;&#x27;" in page
+
+
+def test_text_puts_numbers_to_the_right_and_dashes_for_nothing():
+    table = text_table([{"name": "a", "value": 1.23456}, {"name": "longer", "value": None}])
+    assert table.splitlines() == ["name    value", "a       1.235", "longer      -"]
+    assert text_table([]) == "nothing yet"

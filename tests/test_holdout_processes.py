@@ -1,0 +1,31 @@
+"""Two processes that ask at once share one budget."""
+
+import multiprocessing
+
+import pytest
+from holdout_children import surprise_often
+from holdout_samples import ROWS, create
+
+from everhold import Holdout, Thresholdout, VacuousGuaranteeWarning
+
+CAP = 5
+
+
+def test_two_processes_never_overspend(tmp_path):
+    scales = {"threshold_scale": 1e-6, "comparison_scale": 1e-6, "answer_scale": 0.01}
+    mechanism = Thresholdout(rows=ROWS, queries=100, overfits=CAP, threshold=0.1, **scales)
+    storage = f"sqlite:///{tmp_path}/study.db"
+    with pytest.warns(VacuousGuaranteeWarning):
+        create(tmp_path, mechanism=mechanism, training=None).close()
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(2), context.Queue()
+    children = [context.Process(target=surprise_often, args=(storage, n, barrier, results)) for n in range(2)]
+    for child in children:
+        child.start()
+    charged = sum(results.get(timeout=60) for _ in children)
+    for child in children:
+        child.join()
+    with Holdout.open(storage, "study") as holdout:
+        assert charged == holdout.status()["charged"] == CAP
+        assert holdout.remaining["overfits"] == 0
+        assert [entry["charged"] for entry in holdout.transcript().rows[CAP:]] == [0] * 35
