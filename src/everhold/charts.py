@@ -1,8 +1,8 @@
 """Every picture, as Altair charts; needs the extra ``[plots]``.
 
-Colours are those of Okabe and Ito, which people with colour-blindness can tell apart; every line also differs in dash or
-width. Saved pictures are readable on light and dark pages: the SVG carries a style for dark mode, and the HTML page
-holds the SVG itself and loads nothing.
+Colours are those of Okabe and Ito, which people with colour-blindness can tell apart; every line also differs in dash.
+Saved pictures are readable on light and dark pages: the SVG carries a style for dark mode, and the HTML page holds the
+SVG itself and loads nothing.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
     """
     import altair as alt
 
-    legend = {"title": None, "orient": "bottom", "labelLimit": 400}
+    legend: dict[str, Any] = {"title": None, "orient": "bottom", "labelLimit": 400}
     names, band_name = ["what the analyst is told", "the truth, on fresh flights"], "the interval that everhold states"
     vertical = alt.Scale(zero=False)
 
     def line(field: str, name: str, **mark: Any) -> alt.Chart:
         lines = alt.Legend(**legend, symbolType="stroke", symbolSize=400, symbolStrokeWidth=2.5)
-        return (
+        drawn: alt.Chart = (
             alt.Chart()
             .transform_calculate(line=f"'{name}'")
             .mark_line(strokeWidth=2.5, **mark)
@@ -85,6 +85,7 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
                 ),
             )
         )
+        return drawn
 
     band = (
         alt.Chart()
@@ -103,8 +104,9 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
         )
     )
     told = line("reported", names[0], point=alt.OverlayMarkDef(size=36, filled=True, color=_REPORTED))
+    values = alt.InlineData(values=[asdict(point) for point in points])
     panels = (
-        alt.layer(band, line("fresh", names[1]), told, data=alt.Data(values=[asdict(point) for point in points]))
+        alt.layer(band, line("fresh", names[1]), told, data=values)
         .properties(width=340, height=260)
         .facet(column=alt.Column("panel:N", title=None, sort=_in_order(points), header=alt.Header(labelFontSize=14)))
     )

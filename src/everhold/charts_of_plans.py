@@ -1,4 +1,4 @@
-"""The picture of a plan: radius against questions or rows, one line for each mechanism (needs the extra ``[plots]``)."""
+"""The picture of a plan: radius against questions or rows, a line for each mechanism (needs the extra ``[plots]``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS
-from everhold.planning.inverse import published_session, radius_of
+from everhold.planning.inverse import published_bound, radius_of
 from everhold.planning.wish import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = ["plan_by_queries", "plan_by_rows"]
 _REACH = 30.0  # how far the picture looks to either side of the wish
 _POINTS = 13
 _MOST_QUERIES = 10**7
+_LABELS = "datum.label == 'empirical' ? 'empirical (questions fixed in advance)' : datum.label"
 _PAPER, _INK, _FAINT = "#ffffff", "#24292f", "#d0d7de"
 _COLOURS = {  # Okabe and Ito, told apart by people with colour-blindness; grey for the published ones
     "gaussian": "#0072b2",
@@ -75,8 +76,7 @@ def _point_of(wish: Wish, number: int) -> list[dict[str, Any]]:
     """Every radius below 1 at one place of the picture."""
     radii = {name: radius_of(name, wish) for name in _COLOURS if name not in STATEMENTS}
     if isinstance(wish.dependence, Independent):
-        for name, statement in STATEMENTS.items():
-            radii[name] = statement.radius(wish.rows, **published_session(name, wish)).radius
+        radii |= {name: published_bound(name, wish).radius for name in STATEMENTS}
     return [
         {"number": number, "radius": radius, "by": name, "published": name in STATEMENTS}
         for name, radius in radii.items()
@@ -100,7 +100,7 @@ def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -
     cross_at = plan.wished_radius or plan.best.radius or 1.0
     least = min(point["radius"] for point in points)
     lines = (
-        alt.Chart(alt.Data(values=points))
+        alt.Chart({"values": points})
         .mark_line(strokeWidth=2.2)
         .encode(
             x=alt.X("number:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")),
@@ -116,7 +116,7 @@ def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -
         )
     )
     cross = (
-        alt.Chart(alt.Data(values=[{"number": at, "radius": cross_at}]))
+        alt.Chart({"values": [{"number": at, "radius": cross_at}]})
         .mark_point(shape="cross", size=180, color=_INK, filled=True, angle=45)
         .encode(x="number:Q", y="radius:Q")
     )

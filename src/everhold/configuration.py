@@ -19,6 +19,7 @@ from everhold.errors import (
 )
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS, Mechanism, State
+from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning import best_mechanism, tuned_mechanism
 from everhold.queries.base import Schema
 from everhold.queries.expressions import ColumnKind
@@ -47,7 +48,7 @@ def chosen_mechanism(
     sealed: SealedFiles,
     *,
     queries: int,
-    overfits: int,
+    overfits: int | None,
     confidence: float,
     slack: float,
     dependence: DependenceModel | None,
@@ -76,7 +77,7 @@ def chosen_mechanism(
             )
         return mechanism
     wish: dict[str, Any] = {
-        "rows": sealed.rows, "queries": queries, "overfits": overfits,
+        "rows": sealed.rows, "queries": queries, "overfits": planned_overfits(overfits, queries),
         "confidence": confidence, "slack": slack, "dependence": dependence,
     }  # fmt: skip
     if mechanism is not None:

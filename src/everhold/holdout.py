@@ -131,7 +131,7 @@ class Holdout:
         row_id: str | None = None,
         mechanism: Mechanism | str | None = None,
         queries: int = 1_000,
-        overfits: int = 10,
+        overfits: int | None = None,
         confidence: float = 0.95,
         slack: float = 0.0,
         dependence: DependenceModel | None = None,
@@ -149,7 +149,8 @@ class Holdout:
             row_id: Column that names rows; no row may be in both sets.
             mechanism: A mechanism, or the name of one to be tuned; by default the one with the smallest radius.
             queries: Number of adaptive questions to plan for.
-            overfits: Number of answers that may come from the holdout, for mechanisms that check guesses.
+            overfits: Number of answers that may come from the holdout, for mechanisms that check guesses; by default
+                10, or one for each question if there are fewer.
             confidence: Probability with which all intervals hold together.
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             dependence: How the sealed rows hang together; `Independent` by default.

@@ -5,6 +5,8 @@ analyst therefore plays against a real holdout, a bare average and a simulated m
 """
 
 from everhold.analysts.base import Analyst, Board, Claim, Vote, best_claim
+from everhold.analysts.fingerprinting import FingerprintingAnalyst
+from everhold.analysts.greedy import GreedySelectionAnalyst
 from everhold.analysts.hill_climbing import HillClimbingAnalyst
 from everhold.analysts.honest import HonestAnalyst
 from everhold.analysts.rules import RandomRules, RunningVote
@@ -13,6 +15,8 @@ __all__ = [
     "Analyst",
     "Board",
     "Claim",
+    "FingerprintingAnalyst",
+    "GreedySelectionAnalyst",
     "HillClimbingAnalyst",
     "HonestAnalyst",
     "RandomRules",

@@ -45,7 +45,7 @@ class Claim:
 
 
 class Board(Protocol):
-    """Where an analyst plays. A score is the share of rows that are predicted correctly, as answered; nan if refused."""
+    """Where an analyst plays. A score is the answered share of rows that are predicted correctly; nan if refused."""
 
     @property
     def rules(self) -> int:

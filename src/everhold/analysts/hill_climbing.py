@@ -23,9 +23,9 @@ _SUREST = 0.99  # a rule that scored 1 does not outvote all others
 class HillClimbingAnalyst(Analyst):
     """The boosting attack: every random rule votes with the log-odds of its score, round after round.
 
-    On exact scores the vote learns the sealed labels themselves: with k rules and n rows it separates them like a signal
-    of strength ``sqrt(k / n)``, although no rule knows anything about the population. Nobody has to mean harm: ask for many
-    scores, keep what scored well, combine, and report the best is what leaderboards and automatic searches do.
+    On exact scores the vote learns the sealed labels themselves: with k rules and n rows it separates them like a
+    signal of strength ``sqrt(k / n)``, although no rule knows anything about the population. Nobody has to mean harm:
+    to score many, keep what scored well, combine, and report the best is what leaderboards and automatic searches do.
 
     Attributes:
         rules_per_round: Rules that are scored between two votes.

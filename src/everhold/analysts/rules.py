@@ -1,8 +1,8 @@
 """Random rules: any number of fair coins that can be tossed again, with the same outcome, for any row.
 
-Rule j says yes of a row where bit j of a hash of the row's key is 1: 64 rules for each hash. A rule knows nothing about
-any label, so its true score is that of a coin, on old rows and on new ones. Counting and voting go through tables of all
-2^8 patterns of eight rules, so that no matrix of rows by rules is ever made.
+Rule j says yes of a row where bit j of a hash of the row's key is 1: 64 rules for each hash. A rule knows nothing
+about any label, so its true score is that of a coin, on old rows and on new ones. Counting and voting go through tables
+of all 2^8 patterns of eight rules, so that no matrix of rows by rules is ever made.
 """
 
 from __future__ import annotations

@@ -77,8 +77,12 @@ def create(
     ] = None,
     queries: Annotated[int, typer.Option(help="Number of questions to plan for.", rich_help_panel=_WISH)] = 1_000,
     overfits: Annotated[
-        int, typer.Option(help="Number of guesses that may turn out wrong.", rich_help_panel=_WISH)
-    ] = 10,
+        int | None,
+        typer.Option(
+            help="Number of guesses that may turn out wrong; by default 10, or one for each question if fewer.",
+            rich_help_panel=_WISH,
+        ),
+    ] = None,
     confidence: Annotated[
         float, typer.Option(help="Probability with which all answers hold together.", rich_help_panel=_WISH)
     ] = 0.95,

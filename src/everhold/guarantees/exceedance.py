@@ -2,7 +2,7 @@
 
 Scales and alpha are in the units of a mean. The formulas are those of continuous noise; the library's noise lies on a
 grid. The discrete Laplace is smaller than the continuous one in the convex order, so the formulas hold for it and for
-its sums as they stand; for the discrete Gaussian they hold up to one step of the grid, which the mechanisms add.
+its sums as they stand; for the discrete Gaussian and for tails they hold up to one step of the grid, which is added.
 """
 
 from __future__ import annotations
@@ -80,10 +80,12 @@ def wrong_side_exceedance(
     answer_scale: float,
     queries: int,
     overfits: int,
+    step: float = 0.0,
 ) -> float:
     """What r grows by when a release may fall on the wrong side of the training estimate (S1, no false spending).
 
-    ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``.
+    ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``. A tail is not convex, so on a grid of steps ``step`` it is taken one step
+    earlier.
 
     Raises:
         ValueError: If ``threshold - excess < answer_scale``: the bound needs it.
@@ -94,6 +96,7 @@ def wrong_side_exceedance(
             f"threshold - excess is {distance:.3g}; expected at least the answer's scale {answer_scale:.3g}; "
             "raise the threshold or lower the scales"
         )
-    tail = laplace_pair_tail(excess=excess, threshold_scale=threshold_scale, comparison_scale=comparison_scale)
+    earlier = max(excess - step, 0.0)
+    tail = laplace_pair_tail(excess=earlier, threshold_scale=threshold_scale, comparison_scale=comparison_scale)
     crossing = overfits * distance * math.exp(-distance / answer_scale)
     return crossing + answer_scale / math.e * overfits * queries * tail

@@ -1,1 +1,1 @@
-"""The experiments: the demonstration and the coverage studies."""
+"""The demonstration and the coverage studies, run from the command line and by the tests."""

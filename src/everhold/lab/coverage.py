@@ -1,8 +1,8 @@
 """Coverage studies: how often do simulated analysts break a promise, where the truth is known exactly?
 
-The rows are the points of the cube ``{0,1}^d``, each once, and every label is a fair coin of its own. Rule j is the parity
-of the coordinates in a set of them (a Walsh function), so all rules are orthogonal and all their scores come from one
-fast transform. Whatever a rule or a vote of rules predicts, it is right with probability 1/2 in every row: the
+The rows are the points of the cube ``{0,1}^d``, each once, and every label is a fair coin of its own. Rule j is the
+parity of the coordinates in a set of them (a Walsh function), so all rules are orthogonal and all their scores come
+from one fast transform. Whatever a rule or a vote of rules predicts, it is right with probability 1/2 in every row: the
 population value of every question is exactly 1/2, and the rows are independent. Orthogonal rules are the hill climber's
 best case: from exact scores of most of them the labels themselves could be read off.
 """

@@ -6,6 +6,7 @@ import math
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from everhold.analysts import Claim, HillClimbingAnalyst, best_claim
@@ -118,7 +119,10 @@ class DemoResult(Display):
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"bare": {"reported", "fresh"}, "everhold": {"reported", "low", "high", "fresh", "questions", "refused"}}``."""
+        """The stable contract of ``everhold demo --format json``.
+
+        ``{"bare": {"reported", "fresh"}, "everhold": {"reported", "low", "high", "fresh", "questions", "refused"}}``.
+        """
         return {
             "bare": {"reported": self.bare.reported, "fresh": self.bare.fresh},
             "everhold": {
@@ -152,8 +156,6 @@ def run_demo(
     Raises:
         ModuleNotFoundError: Without the extra ``[demo]``.
     """
-    from time import perf_counter
-
     started = perf_counter()
     plan = plan or DemoPlan()
     with _steps(2 * plan.questions, len(plan.candidates), shown=progress) as (climbed, tuned):
@@ -167,7 +169,7 @@ def run_demo(
         with _sealed(storage, "honest", flights, queries=2 * len(plan.candidates), overfits=2) as holdout:
             trials = tune(holdout, flights, plan.candidates, advance=tuned)
             files += _save_certificate(holdout, output)
-        result = DemoResult(
+        return DemoResult(
             bare=bare,
             everhold=everhold,
             always_on_time=points[0].fresh,
@@ -180,7 +182,6 @@ def run_demo(
             files=(*files, *report.save_climb((*points, *more_points), output)),
             seconds=perf_counter() - started,
         )
-    return result
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def split_flights(flights: pd.DataFrame, *, sealed: int, training: int, seed: in
     order = np.random.default_rng(seed).permutation(len(arrived))
     if sealed + training >= len(arrived):
         raise ValueError(
-            f"there are {len(arrived)} flights; expected more than the {sealed} to seal and {training} to train on together"
+            f"there are {len(arrived)} flights; expected more than {sealed} to seal and {training} to train on together"
         )
     whole = _whole(arrived)
     ends = sealed, sealed + training, len(arrived)
@@ -96,7 +96,7 @@ def _whole(flights: pd.DataFrame) -> Part:
     late = (flights["arr_delay"] > LATE_MINUTES).to_numpy(dtype=bool)
     return Part(
         table=flights[_SEALED].assign(late=late.astype(np.int8)),
-        keys=pd.util.hash_pandas_object(flights[_IDENTITY], index=False).to_numpy(dtype=np.uint64),
+        keys=pd.util.hash_pandas_object(flights[_IDENTITY], index=False).to_numpy().astype(np.uint64),
         late=late,
         features=_features(flights),
     )

@@ -24,9 +24,9 @@ __all__ = ["BARE", "EVERHOLD", "closing_paragraph", "print_result", "save_climb"
 BARE, EVERHOLD = "a bare test set", "the same flights behind everhold"
 _TITLE = "The climb"
 _CAPTION = (
-    "One analyst scores thousands of coin-flip rules, lets the rules vote by their scores, and reports the vote's score. "
-    "On a bare test set the reported score climbs while the truth falls. Behind everhold the analyst is told what "
-    "is true, within the stated interval."
+    "One analyst scores thousands of coin-flip rules, lets the rules vote by their scores, and reports the vote's "
+    "score. On a bare test set the reported score climbs while the truth falls. Behind everhold each score comes "
+    "with an interval for the truth."
 )
 
 
@@ -112,10 +112,11 @@ def _on_the_bare(result: DemoResult) -> str:
     bare = result.bare
     against = "less" if bare.fresh < result.always_on_time else "more"
     return (
-        f"An analyst scored {bare.questions:,} coin-flip rules and votes on {result.sealed_flights:,} test flights and "
-        f"reported a forecaster that is right {bare.reported:.1%} of the time. On {result.fresh_flights:,} flights that "
-        f"nobody had looked at it is right {bare.fresh:.1%} of the time, {against} than the {result.always_on_time:.1%} of "
-        f"saying that no flight is ever late: {_points(bare.gap)} points of the report were luck, kept and added up."
+        f"An analyst scored {bare.questions:,} coin-flip rules and votes on {result.sealed_flights:,} test flights "
+        f"and reported a forecaster that is right {bare.reported:.1%} of the time. On {result.fresh_flights:,} flights "
+        f"that nobody had looked at it is right {bare.fresh:.1%} of the time, {against} than the "
+        f"{result.always_on_time:.1%} of saying that no flight is ever late: {_points(bare.gap)} points of the report "
+        "were luck, kept and added up."
     )
 
 
@@ -123,8 +124,8 @@ def _on_everhold(result: DemoResult) -> str:
     everhold = result.everhold
     verdict = "inside" if everhold.confirmed else "OUTSIDE"
     return (
-        f"With the same flights behind everhold, the same analyst got {everhold.questions - everhold.refused:,} answers "
-        f"and could report {everhold.reported:.1%}, with the interval from {_percent(everhold.low)} to "
+        f"With the same flights behind everhold, the same analyst got {everhold.questions - everhold.refused:,} "
+        f"answers and could report {everhold.reported:.1%}, with the interval from {_percent(everhold.low)} to "
         f"{_percent(everhold.high)}; the fresh flights say {everhold.fresh:.1%}, {verdict} it."
     )
 
@@ -135,15 +136,15 @@ def _of_the_honest(trials: Sequence[Trial]) -> list[str]:
     best = [_best(trials, known) for known in (BEFORE, TAKE_OFF)]
     if best[0] is not None and best[1] is not None:
         sentences.append(
-            f"An honest analyst compared {len(trials)} real models and learned what can be relied on: the best forecast "
-            f"before the day is right {_stated(best[0])}, the best at take-off {_stated(best[1])}."
+            f"An honest analyst compared {len(trials)} real models and learned what can be relied on: the best "
+            f"forecast before the day is right {_stated(best[0])}, the best at take-off {_stated(best[1])}."
         )
     caught = [trial for trial in trials if trial.answer.charged and trial.answer.value is not None]
     if caught:
         worst = max(caught, key=lambda trial: trial.guess - trial.fresh)
         sentences.append(
-            f"A model that claimed {worst.guess:.1%} was caught: everhold says {_stated(worst)}, and the fresh flights say "
-            f"{worst.fresh:.1%}."
+            f"A model that claimed {worst.guess:.1%} was caught: everhold says {_stated(worst)}, and the fresh flights "
+            f"say {worst.fresh:.1%}."
         )
     return sentences
 

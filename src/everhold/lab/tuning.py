@@ -1,4 +1,4 @@
-"""The honest analyst of the demonstration: a dozen real models, each with an estimate from rows it was not fitted on."""
+"""The honest analyst of the demonstration: real models, each with an estimate from rows it was not fitted on."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def tune(
         advance: Called with 1 after each candidate.
     """
     import sklearn.ensemble  # noqa: F401  the limit reaches only libraries that are loaded
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     trials = []
     with threadpool_limits(1):  # boosting's threads wait for each other far longer than they work on a busy machine

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from everhold.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
 from everhold.guarantees.transfer import TransferBound, leakage_bound, transferred_interval
-from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, positive
+from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, usable_scales
 from everhold.privacy.curves import GaussianCurve, PrivacyCurve, PureCurve
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from everhold.queries.evaluation import Evaluations
 
 __all__ = ["GaussianMechanism", "LaplaceMechanism"]
+
+
+_MOST_USEFUL_SCALE = 16.0  # of a mean in [0, 1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +43,7 @@ class AdditiveNoise(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "scale")
-        if self.scale_on_grid(self.scale) > 64 * self.steps:
-            raise ValueError(f"scale is {self.scale}; expected at most 64 times the range of a mean")
+        usable_scales(self, "scale")
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
@@ -55,10 +56,10 @@ class AdditiveNoise(Mechanism):
             **shared: ``dependence`` and ``unit``, as in the constructor.
         """
         start = cls(rows=rows, queries=queries, confidence=confidence, scale=1.0, **shared)
-        typical = math.sqrt(math.sqrt(queries)) / rows  # smallest scale that could be of use, within a factor
+        least = min(math.sqrt(math.sqrt(queries)) / rows / 10.0, 0.1)  # smaller scales tell too much, larger drown all
         best = minimize_scalar(
             lambda log_scale: replace(start, scale=math.exp(log_scale))._bound().radius,
-            bounds=(math.log(typical / 10.0), math.log(max(typical * 1e4, 1.0))),
+            bounds=(math.log(least), math.log(min(least * 1e5, _MOST_USEFUL_SCALE))),
             method="bounded",
             options={"xatol": 1e-6},
         )
@@ -141,8 +142,8 @@ class GaussianMechanism(AdditiveNoise):
 
     def _sampling(self) -> tuple[float, float]:
         z = max(float(norm.isf(self.beta / (2.0 * self.queries))), 0.0)  # where d/dalpha (alpha + r/beta) = 0
-        alpha = z * self.scale
-        return alpha, gaussian_exceedance(alpha=alpha, scale=self.scale, answers=self.queries)
+        scale = self.drawn_scale(self.scale)
+        return z * scale, gaussian_exceedance(alpha=z * scale, scale=scale, answers=self.queries)
 
     def curve(self) -> GaussianCurve:
         """Gaussian differential privacy of all m answers."""
@@ -166,8 +167,9 @@ class LaplaceMechanism(AdditiveNoise):
         return noise.laplace(self.scale_on_grid(self.scale), size, stream="answer")
 
     def _sampling(self) -> tuple[float, float]:
-        alpha = self.scale * math.log(self.queries / self.beta)  # where d/dalpha (alpha + r/beta) = 0
-        return alpha, laplace_exceedance(alpha=alpha, scale=self.scale, answers=self.queries)
+        scale = self.drawn_scale(self.scale)
+        alpha = scale * math.log(self.queries / self.beta)  # where d/dalpha (alpha + r/beta) = 0
+        return alpha, laplace_exceedance(alpha=alpha, scale=scale, answers=self.queries)
 
     def curve(self) -> PureCurve:
         """m-fold composition of the exact pure loss of one answer."""

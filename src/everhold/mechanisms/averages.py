@@ -116,8 +116,8 @@ class SampleSplitting(BareAverage):
         super().__post_init__()
         if not isinstance(self.dependence, Independent):
             raise ValueError(
-                f"sample splitting needs independent rows and the model is {self.dependence.to_dict()['kind']!r}: parts "
-                "of rows that depend on each other tell about the next part; choose another mechanism"
+                f"sample splitting needs independent rows and they are {self.dependence.to_dict()['kind']!r}: parts of "
+                "rows that depend on each other tell about the next part; choose another mechanism"
             )
         if self.queries > self.rows:
             raise ValueError(

@@ -16,6 +16,7 @@ import numpy as np
 
 from everhold.dependence import DependenceModel, Independent
 from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
+from everhold.privacy.noise import LARGEST_SCALE
 from everhold.queries.evaluation import UNIT, Evaluations
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ class Promise:
         assumptions: In plain words, what has to be true.
         details: Numbers that enter the statement, by name.
         privacy: ``(epsilon, delta)`` of differential privacy towards every sealed row; None where no noise is added.
-        spends_only_beyond: Budget is spent only on questions whose guess is at least this far from the population's
-            value; None where nothing is promised about that.
+        spends_only_beyond: Within the plan, budget is spent only on questions whose guess is at least this far from the
+            population's value; None where nothing is promised about that.
     """
 
     statement: str
@@ -179,10 +180,7 @@ class Mechanism(ABC):
     adaptive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for field_name in ("rows", "queries", "unit"):
-            value = getattr(self, field_name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{field_name} is {value!r}; expected a whole number of at least 1")
+        whole(self, "rows", "queries", "unit")
         if not 0.0 < self.confidence < 1.0:
             raise ValueError(
                 f"confidence is {self.confidence}; expected a number strictly between 0 and 1, such as 0.95"
@@ -257,6 +255,10 @@ class Mechanism(ABC):
         """A noise scale of a mean as a whole number of grid steps of the sum, rounded up."""
         return int(np.ceil(scale * self.steps))
 
+    def drawn_scale(self, scale: float) -> float:
+        """The noise scale of a mean that is really drawn: the wished one, rounded up to the grid."""
+        return self.scale_on_grid(scale) / self.steps
+
     def parameters(self) -> dict[str, Any]:
         """The mechanism's own parameters, by name."""
         shared = {f.name for f in dataclasses.fields(Mechanism)}
@@ -274,9 +276,19 @@ class Mechanism(ABC):
         }
 
 
-def positive(mechanism: Mechanism, *names: str) -> None:
-    """Check that the named parameters are positive finite numbers."""
+def whole(mechanism: Mechanism, *names: str) -> None:
+    """Check that the named parameters are whole numbers of at least 1."""
     for name in names:
         value = getattr(mechanism, name)
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name} is {value}; expected a positive number")
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+
+
+def usable_scales(mechanism: Mechanism, *names: str) -> None:
+    """Check that the named noise scales are positive and can be drawn."""
+    for name in names:
+        value = getattr(mechanism, name)
+        if not 0.0 < value <= LARGEST_SCALE / mechanism.steps:
+            raise ValueError(
+                f"{name} is {value}; expected a positive number of at most {LARGEST_SCALE / mechanism.steps:.3g}"
+            )

@@ -11,7 +11,7 @@ import numpy as np
 
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
-from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
+from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["GuessAndCheck"]
 
 _MOST_OVERFITS_COUNTED = 2**16
+_USUAL_OVERFITS = 10
 _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int))
 
 
@@ -58,30 +59,37 @@ class GuessAndCheck(Mechanism):
         super().__post_init__()
         check_overfits(self.overfits, self.queries)
         check_slack(self.slack)
-        if self.grid < 1:
-            raise ValueError(f"grid is {self.grid}; expected at least one value")
+        whole(self, "grid")
         if not self.tolerance > 0.0:
             raise ValueError(f"tolerance is {self.tolerance}; expected a positive half-width")
 
     @classmethod
     def tuned(
-        cls, *, rows: int, queries: int, overfits: int = 10, confidence: float = 0.95, slack: float = 0.0, **shared: Any
+        cls,
+        *,
+        rows: int,
+        queries: int,
+        overfits: int | None = None,
+        confidence: float = 0.95,
+        slack: float = 0.0,
+        **shared: Any,
     ) -> GuessAndCheck:
         """The tolerance and the grid with the smallest radius for the wish.
 
         Args:
             rows: Number of sealed rows.
             queries: Number of adaptive questions.
-            overfits: Releases that the tolerance has to survive.
+            overfits: Releases that the tolerance has to survive; by default 10, or one for each question if fewer.
             confidence: 1 - beta, in (0, 1).
             slack: No budget is spent on guesses closer than slack times the tolerance to the population's value.
             **shared: ``dependence`` and ``unit``, as in the constructor.
         """
         check_slack(slack)
+        planned = planned_overfits(overfits, queries)
 
         def with_grid(grid: int) -> GuessAndCheck:
             draft = cls(
-                rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+                rows=rows, queries=queries, overfits=planned, confidence=confidence, slack=slack,
                 tolerance=1.0, grid=grid, **shared,
             )  # fmt: skip
             last = draft._last_concentration
@@ -107,7 +115,7 @@ class GuessAndCheck(Mechanism):
 
     @property
     def _last_concentration(self) -> float:
-        """conc at the end of the plan; before the last question there were at most m - 1 releases."""
+        """Concentration at the end of the plan; before the last question there were at most m - 1 releases."""
         return float(self._concentration(self.queries, min(self.overfits, self.queries - 1)))
 
     def _threshold(self, concentration: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -167,7 +175,7 @@ class GuessAndCheck(Mechanism):
                 "concentration_without_surprise": float(self._concentration(self.queries, 0)),
                 "threshold": float(self._threshold(np.asarray(last))),
             },
-            spends_only_beyond=max(float(self._threshold(np.asarray(last))) - last, 0.0),
+            spends_only_beyond=max(float(self._threshold(np.asarray(last))) - last - self.rounding, 0.0),
         )
 
     def quote(self, state: State) -> Quote:
@@ -198,10 +206,17 @@ def _leading(flags: NDArray[np.bool_]) -> int:
     return len(flags) if bool(np.all(flags)) else int(np.argmin(flags))
 
 
+def planned_overfits(overfits: int | None, queries: int) -> int:
+    """A wished number of overfits; by default 10, or one for each question if there are fewer questions."""
+    if overfits is not None:
+        return overfits
+    return min(_USUAL_OVERFITS, queries) if isinstance(queries, (int, np.integer)) else _USUAL_OVERFITS
+
+
 def check_overfits(overfits: int, queries: int) -> None:
     """Check a wished number of overfits against the number of questions."""
-    if overfits < 1 or overfits > queries:
-        raise ValueError(f"overfits is {overfits}; expected a number from 1 to the {queries} questions")
+    if isinstance(overfits, bool) or not isinstance(overfits, (int, np.integer)) or not 1 <= overfits <= queries:
+        raise ValueError(f"overfits is {overfits}; expected a whole number from 1 to the {queries} questions")
 
 
 def check_slack(slack: float) -> None:

@@ -1,4 +1,4 @@
-"""Thresholdout: the training estimate while it agrees with the sealed average, a noisy release where it does not (S1)."""
+"""Thresholdout: the guess while it agrees with the sealed average, a noisy release where it does not (S1)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from everhold.guarantees.transfer import LeakageBound, leakage_bound, transferred_interval
-from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, positive
-from everhold.mechanisms.guess_and_check import check_overfits, check_slack
+from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, usable_scales
+from everhold.mechanisms.guess_and_check import check_overfits, check_slack, planned_overfits
 from everhold.mechanisms.thresholdout_tuning import Scales, best_scales
 from everhold.privacy.curves import PureCurve
 
@@ -42,9 +42,9 @@ class _Error:
 class Thresholdout(Mechanism):
     """Sparse vector technique with a training set (Dwork et al. 2015; Zhao 2017, Algorithm 1).
 
-    Question j is answered by its guess g while ``|f(X) - g| + Lap(comparison) <= threshold + Lap(threshold_scale)``, else by
-    ``f(X) + Lap(answer)``; then one overfit is spent and the noisy threshold is drawn anew. After B overfits or m questions
-    everything is refused. All three scales and the threshold are in the units of a mean.
+    Question j is answered by its guess g while ``|f(X) - g| + Lap(comparison) <= threshold + Lap(threshold_scale)``,
+    else by ``f(X) + Lap(answer)``; then one overfit is spent and the noisy threshold is drawn anew. After B overfits or
+    m questions everything is refused. All three scales and the threshold are in the units of a mean.
 
     Attributes:
         overfits: Number B of releases from the holdout.
@@ -71,7 +71,7 @@ class Thresholdout(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_overfits(self.overfits, self.queries)
-        positive(self, "threshold_scale", "comparison_scale", "answer_scale")
+        usable_scales(self, "threshold_scale", "comparison_scale", "answer_scale")
         if not self.threshold >= 0.0:
             raise ValueError(f"threshold is {self.threshold}; expected a number of at least 0")
 
@@ -80,7 +80,7 @@ class Thresholdout(Mechanism):
         cls, *, rows: int, queries: int, overfits: int, tolerance: float, confidence: float = 0.95,
         slack: float = 1.0 / 3.0, **shared: Any,
     ) -> Self:  # fmt: skip
-        """The calibration of Zhao 2017, Theorem 2 (P2): ``sigma = (1-c) tau / (12 ln(4m/beta))``, ``T = (1+c) tau / 2``.
+        """The calibration of Zhao 2017, Theorem 2 (P2): ``sigma = (1-c) tau/(12 ln(4m/beta))``, ``T = (1+c) tau/2``.
 
         Args:
             rows: Number of sealed rows.
@@ -102,7 +102,7 @@ class Thresholdout(Mechanism):
     def dwork2015(
         cls, *, rows: int, queries: int, overfits: int, tolerance: float, confidence: float = 0.95, **shared: Any
     ) -> Self:
-        """The calibration of Dwork et al., NIPS 2015, Theorem 25: ``sigma = tau / (96 ln(4m/beta))``, ``T = 3 tau / 4``.
+        """The calibration of Dwork et al., NIPS 2015, Theorem 25: ``sigma = tau/(96 ln(4m/beta))``, ``T = 3 tau/4``.
 
         Args:
             rows: Number of sealed rows.
@@ -120,30 +120,38 @@ class Thresholdout(Mechanism):
 
     @classmethod
     def tuned(
-        cls, *, rows: int, queries: int, overfits: int = 10, confidence: float = 0.95, slack: float = 0.0, **shared: Any
+        cls,
+        *,
+        rows: int,
+        queries: int,
+        overfits: int | None = None,
+        confidence: float = 0.95,
+        slack: float = 0.0,
+        **shared: Any,
     ) -> Self:
         """The threshold and the scales with the smallest radius for the wish.
 
         Args:
             rows: Number of sealed rows.
             queries: Number of adaptive questions.
-            overfits: Releases from the holdout.
+            overfits: Releases from the holdout; by default 10, or one for each question if they are fewer.
             confidence: 1 - beta, in (0, 1).
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             **shared: ``dependence`` and ``unit``, as in the constructor.
         """
         check_slack(slack)
+        planned = planned_overfits(overfits, queries)
         draft = cls(
-            rows=rows, queries=queries, overfits=overfits, confidence=confidence,
+            rows=rows, queries=queries, overfits=planned, confidence=confidence,
             threshold=1.0, threshold_scale=1.0, comparison_scale=1.0, answer_scale=1.0, **shared,
         )  # fmt: skip
 
         def leak(loss: float) -> float:
-            curve = draft.dependence.leakage(PureCurve(loss, times=overfits), rows)
+            curve = draft.dependence.leakage(PureCurve(loss, times=planned), rows)
             return leakage_bound(curve, confidence=confidence).total
 
         best = best_scales(
-            leak, rows=rows, queries=queries, overfits=overfits, confidence=confidence,
+            leak, rows=rows, queries=queries, overfits=planned, confidence=confidence,
             ratio=(1.0 + slack) / (1.0 - slack),
         )  # fmt: skip
         tuned = replace(
@@ -174,10 +182,13 @@ class Thresholdout(Mechanism):
 
     def _error(self, leak: LeakageBound, *, require_two_sided: bool = False) -> _Error:
         """S1's error beyond the threshold, at its best x; covers needless spending wherever the threshold allows it."""
-        most = self.threshold - self.answer_scale  # the wrong-side term needs T - x >= s2
+        most = self.threshold - self.drawn_scale(self.answer_scale)  # the wrong-side term needs T - x >= s2
         two_sided = require_two_sided or most > 0.0
 
-        scales = Scales(self.threshold_scale, self.comparison_scale, self.answer_scale, self.queries, self.overfits)
+        first, comparison, answer = map(
+            self.drawn_scale, (self.threshold_scale, self.comparison_scale, self.answer_scale)
+        )
+        scales = Scales(first, comparison, answer, self.queries, self.overfits, step=1.0 / self.steps)
 
         def at(x: float) -> _Error:
             exceedance = scales.exceedance(excess=x, threshold=self.threshold, two_sided=two_sided)
@@ -227,7 +238,7 @@ class Thresholdout(Mechanism):
 
     def _margin_and_epsilon(self) -> tuple[float, float]:
         error = _cached_error(self)
-        return self.promise().radius - error.leak.bias, error.leak.epsilon
+        return self.threshold + error.total + self.rounding - error.leak.bias, error.leak.epsilon
 
     def promise(self) -> Promise:
         """S1 with the exact curve of all epochs; for the answers and against needless spending at once."""

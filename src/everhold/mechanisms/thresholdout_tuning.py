@@ -38,6 +38,7 @@ class Scales:
         answer: s2, of the noise on each release.
         queries: m.
         overfits: B.
+        step: One step of the grid of sealed means.
     """
 
     threshold: float
@@ -45,6 +46,7 @@ class Scales:
     answer: float
     queries: int
     overfits: int
+    step: float = 0.0
 
     @classmethod
     def sharing(
@@ -72,7 +74,12 @@ class Scales:
             return passed + released
         if threshold - excess < self.answer:
             return math.inf
-        side = wrong_side_exceedance(threshold=threshold, answer_scale=self.answer, **comparison)  # type: ignore[arg-type]
+        side = wrong_side_exceedance(
+            threshold=threshold,
+            answer_scale=self.answer,
+            step=self.step,
+            **comparison,  # type: ignore[arg-type]
+        )
         return 2.0 * passed + released + side  # a comparison can fail towards release as well as towards the guess
 
     def least_threshold(self, *, excess: float, leak: float, beta: float, ratio: float, start: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,11 @@ from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, 
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
+    from everhold.guarantees.published import PublishedBound, SessionBound
 
 __all__ = [
     "LEAST_SLACK",
+    "published_bound",
     "published_rows_needed",
     "queries_allowed",
     "queries_allowed_by",
@@ -130,19 +132,20 @@ def published_rows_needed(name: str, wish: Wish, radius: float) -> int | None:
 
     What rounding rows to the grid costs comes off the radius, as it does for the mechanisms.
     """
-    rows = STATEMENTS[name].rows_needed(radius - LEAST_RADIUS, **published_session(name, wish)).rows
-    return int(rows) if math.isfinite(rows) else None
+    bound = _published(STATEMENTS[name].rows_needed, radius - LEAST_RADIUS, wish)
+    return int(bound.rows) if math.isfinite(bound.rows) else None
 
 
-def published_session(name: str, wish: Wish) -> dict[str, float]:
-    """The wish in the arguments of a published statement."""
-    least = LEAST_SLACK if name == "zhao_theorem_2" else 0.0
-    return {
-        "queries": wish.queries,
-        "overfits": wish.overfits,
-        "confidence": wish.confidence,
-        "slack": max(wish.slack, least),
-    }
+def published_bound(name: str, wish: Wish) -> PublishedBound:
+    """What a published statement promises for a wish, for exact averages."""
+    return _published(STATEMENTS[name].radius, wish.rows, wish)
+
+
+def _published(statement: SessionBound, subject: float, wish: Wish) -> PublishedBound:
+    slack = max(wish.slack, LEAST_SLACK)  # no other statement minds so little
+    return statement(
+        subject, queries=wish.queries, overfits=wish.overfits, confidence=wish.confidence, slack=slack
+    )  # fmt: skip
 
 
 def reaches(needed: dict[str, int | None], radius: float) -> None:

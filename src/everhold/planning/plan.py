@@ -13,8 +13,8 @@ from everhold.errors import VacuousGuaranteeWarning
 from everhold.guarantees.published import STATEMENTS
 from everhold.mechanisms import MECHANISMS
 from everhold.planning.inverse import (
+    published_bound,
     published_rows_needed,
-    published_session,
     queries_allowed_by,
     reaches,
     rows_needed_by,
@@ -301,7 +301,7 @@ def _published(name: str, wish: Wish, radius: float | None, *, with_rows: bool) 
     needed = None if radius is None else published_rows_needed(name, wish, radius)
     if not with_rows:
         return PublishedLine(name, source, rows_needed=needed)
-    bound = STATEMENTS[name].radius(wish.rows, **published_session(name, wish))
+    bound = published_bound(name, wish)
     if not bound.radius < 1.0:
         return PublishedLine(name, source, rows_needed=needed, note=bound.note or "no radius below 1")
     return PublishedLine(name, source, bound.radius + LEAST_RADIUS, needed, bound.note)

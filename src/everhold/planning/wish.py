@@ -53,7 +53,7 @@ class Wish:
         _check_count("overfits", self.overfits, MOST_QUERIES)
         if self.overfits > self.queries:
             raise ValueError(
-                f"overfits is {self.overfits} and queries is {self.queries}; expected at most one overfit per question; "
+                f"overfits is {self.overfits} and queries is {self.queries}; expected at most one overfit for each; "
                 "ask for fewer overfits or more questions"
             )
         if not 0.0 < self.confidence < 1.0:

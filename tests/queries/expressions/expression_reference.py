@@ -46,14 +46,14 @@ def table(rows: int, seed: int) -> dict[str, list]:
     return {name: draw.choices(pools.get(name, _TRUTHS), k=rows) for group in COLUMNS.values() for name in group}
 
 
-def tree(draw: random.Random, kind: str, size: int) -> tuple:
+def tree(draw: random.Random, kind: str, size: int, columns: dict = COLUMNS, literals: dict = LITERALS) -> tuple:
     """A random expression of a kind; `size` bounds its depth."""
     if size <= 0 or draw.random() < 0.1:
         column = draw.random() < 0.7
-        return ("column", draw.choice(COLUMNS[kind])) if column else ("literal", draw.choice(LITERALS[kind]))
+        return ("column", draw.choice(columns[kind])) if column else ("literal", draw.choice(literals[kind]))
 
     def some(wanted: str) -> tuple:
-        return tree(draw, wanted, size - 1)
+        return tree(draw, wanted, size - 1, columns, literals)
 
     if draw.random() < 0.2 or kind == "string":
         branches = [(some("boolean"), some(kind)) for _ in range(draw.randint(1, 2))]
@@ -69,7 +69,7 @@ def tree(draw: random.Random, kind: str, size: int) -> tuple:
         return (name, some("boolean"))
     wanted = draw.choice(["number", "string"] + (["boolean"] if name in ("=", "<>", "is null") else []))
     if name == "in":
-        return (name, some(wanted), draw.choices(LITERALS[wanted], k=draw.randint(1, 4)))
+        return (name, some(wanted), draw.choices(literals[wanted], k=draw.randint(1, 4)))
     return (name, *(some(wanted) for _ in range({"between": 3, "is null": 1}.get(name, 2))))
 
 

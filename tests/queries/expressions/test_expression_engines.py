@@ -17,15 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from everhold.errors import QueryRejected
 from everhold.queries.expressions import (
     ColumnKind,
     RowValue,
-    column_arrays,
-    grid_values,
+    frame_totals,
     parse,
     part_totals_sql,
     row_values_sql,
     totals_sql,
+    with_grid_values,
 )
 from everhold.rows.engine import SEALED, locked_connection
 
@@ -33,6 +34,12 @@ ROWS = 80
 KINDS = {name: ColumnKind(kind) for kind, names in reference.COLUMNS.items() for name in names}
 RANGES = [(0.0, 1.0), (-1.0, 3.0), (-1e307, 1e307), (0.0, 5e-324), (0.1, 0.3), (-10.0, 1e6)]
 UNITS = [2**30, 1, 7]
+NULLABLE = {
+    pa.float64(): pd.Float64Dtype(),
+    pa.int64(): pd.Int64Dtype(),
+    pa.string(): pd.StringDtype(),
+    pa.bool_(): pd.BooleanDtype(),
+}
 
 
 @pytest.fixture(scope="module")
@@ -58,17 +65,27 @@ def engine(arrow, tmp_path_factory):
 
 
 def frames(arrow, data):
-    """The same rows in every kind of eager frame."""
+    """The same rows in every kind of frame."""
     return {
         "pyarrow": arrow,
         "polars": pl.from_arrow(arrow),
+        "polars lazy": pl.from_arrow(arrow).lazy(),
         "pandas": arrow.to_pandas(),
         "pandas objects": pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in data.items()}).astype(
             {"x": float, "n": "Int64", "odd name": float, "größe": float}
         ),
-        "pandas nullable": arrow.to_pandas().convert_dtypes(dtype_backend="numpy_nullable"),
+        "pandas nullable": arrow.to_pandas(types_mapper=NULLABLE.get),
         "pandas arrow": arrow.to_pandas(types_mapper=pd.ArrowDtype),
     }
+
+
+def grids(native, values, unit=2**30):
+    """The columns of integers, as lists."""
+    found = with_grid_values(nw.from_native(native), values, unit=unit)
+    found = found.collect() if isinstance(found, nw.LazyFrame) else found
+    columns = [found[f"v{place}"] for place in range(len(values))]
+    assert all(column.dtype == nw.Int64 for column in columns)
+    return [column.to_list() for column in columns]
 
 
 def generated(count, seed, size=4):
@@ -86,43 +103,69 @@ def expected(tree, row_value, unit, rows):
     return [reference.grid(value, row_value.low, row_value.high, unit) for value in values]
 
 
+def batches(count, seed, rows):
+    """Lists of 20 generated trees with their row values and integers, and the unit of each list."""
+    lists = {unit: [] for unit in UNITS}
+    for tree, row_value, unit in generated(count, seed):
+        lists[unit].append((tree, row_value, expected(tree, row_value, unit, rows)))
+    for unit, items in lists.items():
+        for start in range(0, len(items), 20):
+            trees, values, wanted = zip(*items[start : start + 20], strict=True)
+            yield trees, values, list(wanted), unit
+
+
 def by_row(data):
     return [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
 
 
-def test_frames_are_read_alike(arrow, data):
-    natives = frames(arrow, data).items()
-    read = {name: column_arrays(nw.from_native(native, eager_only=True), KINDS) for name, native in natives}
-    for columns in read.values():
-        for name, column in columns.items():
-            np.testing.assert_array_equal(column.values, read["pyarrow"][name].values)
-            assert column.categories == read["pyarrow"][name].categories
+def test_generated_expressions_agree_with_the_rules_in_duckdb(data, engine):
+    different = set()
+    for trees, values, wanted, unit in batches(3_000, seed=2, rows=by_row(data)):
+        found = engine.execute(row_values_sql(values, SEALED, unit=unit)).fetchnumpy()
+        for place, tree in enumerate(trees):
+            assert found[f"v{place}"].dtype == np.int64
+            assert found[f"v{place}"].tolist() == wanted[place], tree
+            different.update(wanted[place])
+    assert len(different) > 100
 
 
-def test_generated_expressions_agree_with_the_rules_in_numpy_and_duckdb(arrow, data, engine):
-    rows = by_row(data)
-    columns = column_arrays(nw.from_native(arrow, eager_only=True), KINDS)
-    batches: dict[int, list] = {unit: [] for unit in UNITS}
-    for tree, row_value, unit in generated(3_000, seed=2):
-        wanted = expected(tree, row_value, unit, rows)
-        assert grid_values(row_value, columns, rows=ROWS, unit=unit).tolist() == wanted, tree
-        batches[unit].append((tree, row_value, wanted))
-    assert any(len(set(wanted)) > 5 for _, _, wanted in batches[2**30])
-    for unit, items in batches.items():
-        for start in range(0, len(items), 20):
-            batch = items[start : start + 20]
-            found = engine.execute(row_values_sql([item[1] for item in batch], SEALED, unit=unit)).fetchnumpy()
-            for place, (tree, _, wanted) in enumerate(batch):
-                assert found[f"v{place}"].dtype == np.int64
-                assert found[f"v{place}"].tolist() == wanted, tree
+@pytest.mark.parametrize(
+    ("name", "count"),
+    {
+        "pyarrow": 2_000,
+        "polars": 2_000,
+        "pandas": 2_000,
+        "polars lazy": 500,
+        "pandas objects": 200,
+        "pandas nullable": 200,
+        "pandas arrow": 200,
+    }.items(),
+)
+def test_generated_expressions_agree_with_the_rules_on_each_frame(arrow, data, name, count):
+    native = frames(arrow, data)[name]
+    for trees, values, wanted, unit in batches(count, seed=3, rows=by_row(data)):
+        for tree, found, one in zip(trees, grids(native, values, unit), wanted, strict=True):
+            assert found == one, tree
 
 
-@pytest.mark.parametrize("name", ["polars", "pandas", "pandas nullable", "pandas arrow"])
-def test_generated_expressions_agree_with_the_rules_on_each_frame(arrow, data, name):
-    rows = by_row(data)
-    columns = column_arrays(nw.from_native(frames(arrow, data)[name], eager_only=True), KINDS)
-    for tree, row_value, unit in generated(300, seed=3):
-        assert grid_values(row_value, columns, rows=ROWS, unit=unit).tolist() == expected(tree, row_value, unit, rows)
+def test_generated_expressions_agree_with_the_rules_on_a_lazy_relation(arrow, data):
+    with duckdb.connect(config={"threads": 1}) as ordinary:
+        for trees, values, wanted, unit in batches(200, seed=4, rows=by_row(data)):
+            for tree, found, one in zip(trees, grids(ordinary.from_arrow(arrow), values, unit), wanted, strict=True):
+                assert found == one, tree
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_constant_divisor_is_divided_by(lazy):
+    numbers = [float(number) for number in range(1, 400)]  # Polars would multiply these by a third
+    native = pl.DataFrame({"x": numbers}).with_columns(n=pl.lit(3.0))
+    value = [RowValue(parse(text, KINDS), 0, 0.7) for text in ("x / 3", "x / (1 + 2)", "x / n", "3 / x")]
+    wanted = [[reference.grid(number / 3, 0, 0.7, 2**30) for number in numbers]] * 3
+    wanted += [[reference.grid(3 / number, 0, 0.7, 2**30) for number in numbers]]
+    assert grids(native.lazy() if lazy else native, value) == wanted
+    assert [list(one) for one in zip(*(grids(native[[row]], [value[0]])[0] for row in range(50)), strict=True)] == [
+        wanted[0][:50]
+    ]
 
 
 def test_respelling_a_generated_expression_keeps_its_form():
@@ -143,13 +186,44 @@ def test_totals_and_part_totals_are_sums_of_the_row_values(data, engine):
     assert found == [(part, *wanted[:, part::7].sum(axis=1)) for part in range(7)]
 
 
-def test_totals_of_a_constant_and_of_no_rows(engine):
+@pytest.mark.parametrize("name", ["pyarrow", "polars", "polars lazy", "pandas", "pandas nullable", "pandas arrow"])
+def test_totals_of_frames_are_sums_of_the_row_values(arrow, data, name):
+    rows = by_row(data)
+    items = list(generated(10, seed=4))
+    wanted = [sum(expected(tree, value, 2**30, rows)) for tree, value, _ in items]
+    native = frames(arrow, data)[name]
+    assert frame_totals(nw.from_native(native), [item[1] for item in items]) == wanted
+    assert frame_totals(nw.from_native(native), []) == []
+
+
+def test_totals_of_a_constant_and_of_no_rows(engine, arrow, data):
     half = RowValue(parse("0.5", {}))
     assert engine.execute(totals_sql([half, half], SEALED, unit=4)).fetchone() == (2 * ROWS, 2 * ROWS)
-    assert grid_values(half, {}, rows=3, unit=4).tolist() == [2, 2, 2]
-    assert grid_values(half, {}, rows=0, unit=4).tolist() == []
+    for native in frames(arrow, data).values():
+        assert frame_totals(nw.from_native(native), [half, half], unit=4) == [2 * ROWS, 2 * ROWS]
+        assert frame_totals(nw.from_native(native).head(0), [half], unit=4) == [0]
     engine.execute("create temp table nothing as select 1 as x limit 0")
     assert engine.execute(totals_sql([half], "nothing")).fetchone() == (0,)
+    with duckdb.connect() as ordinary:
+        none = ordinary.sql("select 1.0 as x limit 0")
+        assert frame_totals(nw.from_native(none), [half, RowValue(parse("x", KINDS))], unit=4) == [0, 0]
+
+
+def test_columns_of_the_frame_stay_and_names_never_clash():
+    native = pl.DataFrame({"_": [1.0, 2.0], "_0": [3.0, 4.0], "__1?": ["a", "b"], "v0": [0.0, 1.0], "V1": [5, 6]})
+    kinds = {"_": ColumnKind.NUMBER, "_0": ColumnKind.NUMBER, "v0": ColumnKind.NUMBER}
+    values = [RowValue(parse(text, kinds), 0, 4) for text in ('"_" + v0', '"_0" - "_"')]
+    for frame in (native, native.to_pandas(), native.to_arrow()):
+        found = with_grid_values(nw.from_native(frame), values, unit=4)
+        assert found.columns == ["_", "_0", "__1?", "v0", "v1"]
+        assert (found["v0"].to_list(), found["v1"].to_list()) == ([1, 3], [2, 2])
+        assert found["__1?"].to_list() == ["a", "b"]
+
+
+def test_a_column_that_is_not_there_is_refused(arrow):
+    unknown = RowValue(parse("zz > 1", {"zz": ColumnKind.NUMBER}))
+    with pytest.raises(QueryRejected, match="not among the rows; nothing was charged"):
+        with_grid_values(nw.from_native(arrow), [unknown])
 
 
 @pytest.mark.parametrize(
@@ -166,10 +240,9 @@ def test_totals_of_a_constant_and_of_no_rows(engine):
 )
 def test_named_corner_cases(text, column):
     kinds = {"x": ColumnKind.NUMBER, "flag": ColumnKind.BOOLEAN}
-    columns = column_arrays(nw.from_native(pl.DataFrame({"x": [float("nan")], "flag": [None]}), eager_only=True), kinds)
-    clipped = grid_values(RowValue(parse(text, kinds), -1, 1), columns, rows=1, unit=4)[0]
-    missing = grid_values(RowValue(parse(f"({text}) is null", kinds)), columns, rows=1, unit=4)[0]
-    assert (clipped, missing) == {"null": (0, 4), "high": (4, 0), "low": (0, 0)}[column]
+    native = pl.DataFrame({"x": [float("nan")], "flag": [None]})
+    values = [RowValue(parse(text, kinds), -1, 1), RowValue(parse(f"({text}) is null", kinds))]
+    assert grids(native, values, 4) == {"null": [[0], [4]], "high": [[4], [0]], "low": [[0], [0]]}[column]
 
 
 def test_nan_is_null_even_where_the_statistics_of_the_file_deny_it(tmp_path):
@@ -182,45 +255,45 @@ def test_nan_is_null_even_where_the_statistics_of_the_file_deny_it(tmp_path):
     assert found == [(0, 0), (4, 0), (0, 2)]
 
 
-def test_many_blocks_of_rows_are_one_answer():
-    kinds = {"x": ColumnKind.NUMBER}
-    columns = column_arrays(nw.from_native(pl.DataFrame({"x": np.arange(100_000)}), eager_only=True), kinds)
-    found = grid_values(RowValue(parse("x", kinds), 0, 2**17), columns, rows=100_000, unit=2**17)
-    np.testing.assert_array_equal(found, np.arange(100_000))
-
-
 def test_numbers_of_every_type_become_the_nearest_double(tmp_path):
     numbers = [2**53 + 1, -(2**62) - 1, None, 3, 2**63 - 1]
-    decimals = [None if number is None else Decimal(number) / 100 for number in numbers]
     table = pa.table(
         {
             "i": pa.array(numbers, pa.int64()),
-            "d": pa.array(decimals, pa.decimal128(30, 2)),
+            "d": pa.array([None, *(Decimal(number) / 100 for number in (-(10**14) - 1, 7, 10**15 - 1, 0))]),
             "f": pa.array([0.1, 1 / 3, None, math.nan, -math.nan], pa.float32()),
-            "u": pa.array([2**64 - 1, 2**53 + 1, None, 1, 0], pa.uint64()),
+            "u": pa.array([2**64 - 1, 2**53 + 1, None, 2**63 + 1025, 0], pa.uint64()),
             "s": pa.array([1, -1, None, 127, -128], pa.int8()),
         }
     )
     path = tmp_path / "rows.parquet"
     pq.write_table(table, path)
     kinds = dict.fromkeys(table.column_names, ColumnKind.NUMBER)
-    wanted = [None if number is None else float(number) for number in decimals]
-    for native in (table, pl.from_arrow(table), table.to_pandas(), table.to_pandas(types_mapper=pd.ArrowDtype)):
-        columns = column_arrays(nw.from_native(native, eager_only=True), kinds)
-        found = [None if math.isnan(value) else value for value in columns["d"].values]
-        assert found == wanted
-        texts = [
-            f"{name} = {float(value)!r}"
-            for name in "iufs"
-            for value in table[name].to_pylist()
-            if value is not None and value == value
-        ]
-        values = [RowValue(parse(text, kinds)) for text in texts] + [
-            RowValue(parse(name, kinds), -1e18, 1e18) for name in "ifus"
-        ]
-        with locked_connection(path, threads=1) as connection:
-            rows = connection.execute(row_values_sql(values, SEALED)).fetchall()
-        assert list(zip(*(grid_values(value, columns, rows=5).tolist() for value in values), strict=True)) == rows
+    cells = [(name, row, value) for name in kinds for row, value in enumerate(table[name].to_pylist())]
+    real = [(name, row, float(value)) for name, row, value in cells if value is not None and value == value]
+    values = [RowValue(parse(f"{name} = {value!r}", kinds)) for name, _, value in real]
+    wanted = [[int(other == row) for other in range(5)] for _, row, _ in real]
+    for native in (table, pl.from_arrow(table), pl.from_arrow(table).lazy(), table.to_pandas(types_mapper=pd.ArrowDtype)):
+        assert grids(native, values, 1) == wanted
+    exact = [place for place, (name, _, _) in enumerate(real) if name in "dfs"]  # NumPy has no null for the others
+    assert grids(table.to_pandas(), [values[place] for place in exact], 1) == [wanted[place] for place in exact]
+    with locked_connection(path, threads=1) as connection:
+        rows = connection.execute(row_values_sql(values, SEALED, unit=1)).fetchall()
+    assert [list(column) for column in zip(*rows, strict=True)] == wanted
+
+
+def test_strings_and_booleans_of_every_type_are_read_alike():
+    table = pa.table({"s": pa.array(["é", None, "a"]), "f": pa.array([True, None, False])})
+    objects = pd.DataFrame({"s": pd.Categorical(["é", None, "a"]), "f": pd.Series([True, None, False], dtype=object)})
+    dictionary = table.set_column(0, "s", table["s"].dictionary_encode())
+    categorical = pl.from_arrow(table).with_columns(pl.col("s").cast(pl.Enum(["é", "a"])))
+    missing = pl.DataFrame({"s": [None] * 3, "f": [None] * 3})
+    kinds = {"s": ColumnKind.STRING, "f": ColumnKind.BOOLEAN}
+    values = [RowValue(parse(text, kinds)) for text in ("s > 'b'", "s is null", "f", "not f", "f is null")]
+    for native in (table, objects, dictionary, categorical, table.to_pandas(), pl.from_arrow(dictionary)):
+        assert grids(native, values, 1) == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 1, 0]]
+    for native in (missing, missing.to_arrow(), missing.to_pandas()):
+        assert grids(native, values, 1) == [[0] * 3, [1] * 3, [0] * 3, [0] * 3, [1] * 3]
 
 
 LARGE = [
@@ -228,6 +301,7 @@ LARGE = [
     "/".join(["x"] * 190),
     " and ".join(f"x > {place}" for place in range(300)),
     "case" + "".join(f" when x > {place} then n / {place + 1}" for place in range(90)) + " end",
+    "case" + "".join(f" when flag then {place}" for place in range(300)) + " end",
     "carrier in (" + ", ".join(f"'{place}'" for place in range(900)) + ")",
     "case when flag then x + " * 15 + "1" + " end" * 15,
     "case when x between -1 and " * 15 + "n" + " then x / n end" * 15,
@@ -235,16 +309,19 @@ LARGE = [
 ]
 
 
-def test_the_largest_expressions_stay_small_and_quick(engine):
+def test_the_largest_expressions_stay_small_and_quick(engine, arrow):
     started = time.process_time()
     values = [RowValue(parse(text, KINDS)) for text in LARGE]
     assert all(len(row_values_sql([value], SEALED)) < 30_000 for value in values)
-    assert engine.execute(totals_sql(values, SEALED)).fetchone()
+    (totals,) = engine.execute(totals_sql(values, SEALED)).fetchall()
     assert time.process_time() - started < 3.0
+    for native in (arrow, pl.from_arrow(arrow).lazy()):
+        assert frame_totals(nw.from_native(native), values) == list(totals)
+    assert time.process_time() - started < 9.0
 
 
 def test_the_engine_computes_costly_branches_as_columns_of_their_own(engine, arrow):
-    texts = ["case when x > 5 then n / 3 * (n + 7) / abs(n) when flag then n * 11 end", LARGE[4]]
+    texts = ["case when x > 5 then n / 3 * (n + 7) / abs(n) when flag then n * 11 end", LARGE[5]]
     question = "EXPLAIN " + totals_sql([RowValue(parse(text, KINDS)) for text in texts], SEALED)
     with duckdb.connect() as ordinary:  # its optimizer pulls the branches into the case
         ordinary.register(SEALED, arrow)

@@ -59,8 +59,7 @@ def with_grid_values(frame: Frame, values: Sequence[RowValue], *, unit: int = UN
         unit: Grid steps between 0 and 1.
 
     Returns:
-        The same integers as from `row_values_sql`. On an ordinary DuckDB connection a large expression can be slow,
-        because the optimizer undoes the layers; on one of `everhold.rows.engine` it is not.
+        The same integers as from `row_values_sql`.
 
     Raises:
         QueryRejected: If a column is missing.
@@ -309,7 +308,8 @@ def _column(name: str, kind: ColumnKind, frame: nw.DataFrame[Any] | nw.LazyFrame
         if kind is ColumnKind.STRING:
             text = column if dtype == nw.String else column.cast(nw.String)
             return _Pair(text.fill_null(""), missing)
-        return _Pair(column.fill_null(False).cast(nw.Boolean), missing)
+        truth = column if dtype == nw.Object else column.cast(nw.Boolean)
+        return _Pair(truth.fill_null(False).cast(nw.Boolean), missing)
     if dtype == nw.Object:  # pandas' decimals, perhaps with several kinds of null
         column = column.fill_null(math.nan)
     if dtype in (nw.Int64, nw.UInt64) and _is_arrow(frame, name):  # Arrow refuses to round large integers

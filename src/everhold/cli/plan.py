@@ -1,0 +1,88 @@
+"""The command `plan`: which mechanism, how many rows, how many questions, before there is any data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from everhold.cli.arguments import FormatOption
+from everhold.cli.failures import arguments_checked
+from everhold.cli.output import Format, note, show_list
+
+if TYPE_CHECKING:
+    from everhold.planning import Plan
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `plan`."""
+    app.command()(plan)
+
+
+def plan(
+    queries: Annotated[int, typer.Option(help="Number of adaptive questions.")],
+    rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None,
+    overfits: Annotated[
+        int, typer.Option(help="Answers that may come from the holdout, for mechanisms that check guesses.")
+    ] = 10,
+    confidence: Annotated[float, typer.Option(help="Probability that all answers are within the radius.")] = 0.95,
+    slack: Annotated[
+        float, typer.Option(help="No budget is spent on guesses closer than this share of the radius.")
+    ] = 0.0,
+    radius: Annotated[
+        float | None,
+        typer.Option(help="A wished half-width: also print the rows it needs and the questions it allows."),
+    ] = None,
+    chart: Annotated[
+        Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    r"""Compare all mechanisms, at their best, for a study that you plan.
+
+    Example:
+      everhold plan --rows 50000 --queries 1000 --overfits 10 --radius 0.05
+
+    A radius is the half-width that holds for all answers at once. Lines marked
+    'published' are bounds from the literature, for comparison. The line
+    'empirical' is for questions that are fixed before the first answer.
+
+    Exit codes:
+      0  done
+      1  the chart cannot be written, or a package for it is missing
+      2  the wish makes no sense, or no number of rows reaches the radius
+    """
+    from everhold.planning import plan as make_plan
+
+    with arguments_checked():
+        made = make_plan(
+            rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack, radius=radius
+        )
+    if chart is not None:
+        _draw(made, chart)
+    lines = made.to_rows()
+    show_list(lines, list(lines[0]), form, document=made.to_dict())
+    if form is Format.TABLE:
+        note(_advice(made))
+
+
+def _draw(made: Plan, path: Path) -> None:
+    from everhold.charts import save_chart
+
+    with arguments_checked():
+        save_chart(
+            made.chart("rows" if made.rows is None else "queries"),
+            path,
+            title="The plan: radius of every mechanism",
+            caption="Half-width that holds for all answers at once; published bounds are dashed, the wish is a cross.",
+        )
+
+
+def _advice(made: Plan) -> str:
+    best = made.best
+    if made.rows is None:
+        return f"{best.mechanism} needs the fewest rows for adaptive questions: {best.rows_needed:,}"
+    return f"{best.mechanism} has the smallest radius for adaptive questions: {best.radius:.4g}"

@@ -1,0 +1,65 @@
+import csv
+import io
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from everhold.cli import plan as command
+from everhold.cli.failures import CommandGroup
+from everhold.planning import plan
+
+WISH = ["--rows", "20000", "--queries", "100", "--overfits", "2"]
+
+
+@pytest.fixture
+def everhold():
+    app = typer.Typer(cls=CommandGroup, rich_markup_mode="rich", add_completion=False)
+    app.callback()(lambda: None)
+    command.register(app)
+
+    def run(*arguments, code=0):
+        result = CliRunner().invoke(app, ["plan", *arguments], catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+def test_json_is_the_plan(everhold):
+    printed = json.loads(everhold(*WISH, "--radius", "0.05", "--format", "json").stdout)
+    assert printed == plan(rows=20_000, queries=100, overfits=2, radius=0.05).to_dict()
+
+
+def test_rows_may_be_left_out_with_a_radius(everhold):
+    printed = json.loads(everhold("--queries", "100", "--radius", "0.05", "--format", "json").stdout)
+    assert printed["rows"] is None
+    assert printed["lines"][0]["rows_needed"] > 0
+
+
+def test_the_table_ends_with_advice(everhold):
+    result = everhold(*WISH)
+    assert "guess_and_check" in result.stdout
+    assert "has the smallest radius" in result.stderr
+
+
+def test_csv_has_a_line_for_each_mechanism_and_statement(everhold):
+    lines = list(csv.DictReader(io.StringIO(everhold(*WISH, "--format", "csv").stdout)))
+    assert len(lines) == 11
+    assert lines[0]["by"] == "gaussian"
+
+
+def test_bad_wishes_are_wrong_usage(everhold):
+    assert "neither rows nor radius" in everhold("--queries", "100", code=2).stderr
+    assert "confidence is 1.0" in everhold(*WISH, "--confidence", "1", code=2).stderr
+
+
+@pytest.mark.parametrize("ending", ["svg", "html"])
+def test_the_chart_is_saved(everhold, tmp_path, ending):
+    everhold(*WISH, "--chart", str(tmp_path / f"plan.{ending}"))
+    assert "<svg" in (tmp_path / f"plan.{ending}").read_text()
+
+
+def test_another_ending_is_refused(everhold, tmp_path):
+    assert "expected .svg or .html" in everhold(*WISH, "--chart", str(tmp_path / "plan.doc"), code=2).stderr
