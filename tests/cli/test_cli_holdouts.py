@@ -228,4 +228,4 @@ def test_the_demonstration_in_every_format(study, everhold, monkeypatch):
     lines = read_csv(everhold("demo", "--output", "there", "--format", "csv").stdout)
     assert lines == [{"holdout": "bare", "reported": "0.8"}, {"holdout": "everhold", "reported": "0.7"}]
     assert everhold("demo").stdout == "the bare holdout is refuted\n"
-    assert [folder.name for folder in folders] == ["everhold-demo", "there", "everhold-demo"]
+    assert [folder.name for folder in folders] == ["demo-output", "there", "demo-output"]

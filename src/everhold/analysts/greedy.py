@@ -53,7 +53,7 @@ class GreedySelectionAnalyst(Analyst):
         waiting = [int(rule) for rule in np.argsort(-np.abs(luck), kind="stable") if luck[rule] != 0.0]
         if not waiting:
             return
-        voices = np.sign(luck)
+        voices = luck
         vote, tried = _joined(Vote(np.zeros(0), 0.0), waiting[0], voices), 0
         reported = 0.5 + abs(float(luck[waiting.pop(0)]))
         yield Claim(questions=board.rules, vote=vote, score=reported)
@@ -65,9 +65,6 @@ class GreedySelectionAnalyst(Analyst):
             if np.all(np.isnan(answers)):
                 return
             best = int(np.nanargmax(answers))
-            if answers[best] < reported:
-                del waiting[: len(ballot)]
-                continue
             del waiting[best]
             vote, reported = votes[best], float(answers[best])
             yield Claim(questions=board.rules + tried, vote=vote, score=reported)

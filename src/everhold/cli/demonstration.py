@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     output: Annotated[Path, typer.Option(help="Folder for the charts, the certificate and the ledger.")] = Path(
-        "everhold-demo"
+        "demo-output"
     ),
     form: FormatOption = Format.TABLE,
 ) -> None:

@@ -34,7 +34,7 @@ def plan(
     ] = 0.0,
     radius: Annotated[
         float | None,
-        typer.Option(help="A wished half-width: also print the rows it needs and the questions it allows."),
+        typer.Option(help="A wished half-width: also print the rows needed and the questions allowed."),
     ] = None,
     chart: Annotated[
         Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")

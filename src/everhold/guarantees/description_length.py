@@ -66,15 +66,22 @@ class QuestionTree:
     grid: int
 
     def log_inverse_weight(self, *, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
-        """ln(1 / w) of question number ``asked`` (from 1) after ``released`` releases, shape (...)."""
+        """ln(1 / w) of question number ``asked`` (from 1) after ``released`` releases, shape (...).
+
+        Infinite where there are more releases than earlier questions.
+        """
         j, f = np.asarray(asked, dtype=np.float64), np.asarray(released, dtype=np.float64)
+        possible = f < j
         planned = np.where(
-            (j <= self.queries) & (f <= self.overfits),
+            possible & (j <= self.queries) & (f <= self.overfits),
             -log_tree_size(queries=self.queries, overfits=self.overfits, grid=self.grid),
             -np.inf,
         )
-        as_you_go = (
-            -np.log(j) - np.log(j + 1.0) - np.log(f + 1.0) - np.log(f + 2.0)
-            - _log_choose(j - 1.0, f) - f * math.log(self.grid)
-        )  # fmt: skip
+        as_you_go = np.where(
+            possible,
+            -np.log(j * (j + 1.0) * (f + 1.0) * (f + 2.0))
+            - _log_choose(j - 1.0, np.minimum(f, j - 1.0))
+            - f * math.log(self.grid),
+            -np.inf,
+        )
         return -(np.logaddexp(planned, as_you_go) - math.log(2.0))

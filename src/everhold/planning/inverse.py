@@ -61,7 +61,7 @@ def rows_needed(
 
     Examples:
         >>> rows_needed(radius=0.1, queries=1_000, slack=1 / 3)["gaussian"]
-        35359
+        35409
     """
     check_radius(radius)
     wish = _wish(1, queries, overfits, confidence, slack, dependence)

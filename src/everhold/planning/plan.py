@@ -246,7 +246,7 @@ def plan(
     Examples:
         >>> best = plan(rows=50_000, queries=1_000, overfits=10).best
         >>> best.mechanism, round(best.radius, 3)
-        ('guess_and_check', 0.058)
+        ('guess_and_check', 0.06)
     """
     if rows is None and radius is None:
         raise ValueError("neither rows nor radius is given; expected the rows at hand or the radius wished for")

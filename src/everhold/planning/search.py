@@ -42,13 +42,13 @@ def largest_within(radius: Radius, wish: float, *, most: int) -> int:
     """The largest whole number m in [0, most] with ``radius(m) <= wish < radius(m + 1)``; 0 if there is none.
 
     Args:
-        radius: Non-decreasing in m; infinite where there is none.
+        radius: Positive and non-decreasing in m; infinite where there is none.
         wish: The radius that is wished for.
         most: Largest m that comes into question.
 
     Examples:
-        >>> largest_within(lambda m: math.log(m), 2.0, most=10**6)
-        7
+        >>> largest_within(lambda m: math.log(m + 1), 2.0, most=10**6)
+        6
     """
     if radius(1) > wish:
         return 0
