@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from everhold.answers import Answer, QuotedPrice, Transcript
+    from everhold.certificate import Certificate, verify_certificate
     from everhold.dependence import DependenceModel, Independent
     from everhold.errors import (
         AuthError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         SampleSplitting,
         Thresholdout,
     )
+    from everhold.planning import Plan, plan, queries_allowed, rows_needed
     from everhold.privacy.noise import SecureNoise, SeededNoise
     from everhold.queries.mean import mean
     from everhold.queries.metrics import accuracy, brier, error
@@ -63,6 +65,10 @@ _HOMES = {
         "SmallHoldoutWarning",
         "VacuousGuaranteeWarning",
     ),
+    "everhold.certificate": (
+        "Certificate",
+        "verify_certificate",
+    ),
     "everhold.holdout": ("Holdout",),
     "everhold.mechanisms": (
         "Empirical",
@@ -72,6 +78,12 @@ _HOMES = {
         "Promise",
         "SampleSplitting",
         "Thresholdout",
+    ),
+    "everhold.planning": (
+        "Plan",
+        "plan",
+        "queries_allowed",
+        "rows_needed",
     ),
     "everhold.privacy.noise": (
         "SecureNoise",
@@ -91,6 +103,7 @@ __all__ = [
     "Answer",
     "AuthError",
     "BudgetExhausted",
+    "Certificate",
     "DependenceError",
     "DependenceModel",
     "Empirical",
@@ -105,6 +118,7 @@ __all__ = [
     "IntegrityError",
     "LaplaceMechanism",
     "NonAdaptiveWarning",
+    "Plan",
     "Promise",
     "QueryRejected",
     "QuotedPrice",
@@ -120,6 +134,10 @@ __all__ = [
     "brier",
     "error",
     "mean",
+    "plan",
+    "queries_allowed",
+    "rows_needed",
+    "verify_certificate",
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +70,7 @@ class FingerprintingAnalyst(Analyst):
         rng = np.random.default_rng(self.seed)
         trace, votes = np.zeros(board.rules), 0
         ends = np.linspace(0, board.rules, self.rounds + 1).astype(int).tolist()
-        for first, last in zip(ends[:-1], ends[1:], strict=True):
+        for first, last in pairwise(ends):
             trace[first:last] += _agreement(board.score_rules(first, last, guess=None), 0.5)
             yield self._claim(board, trace, last + votes)
             trace = trace + self._from_correlated_votes(board, trace, rng)

@@ -58,7 +58,7 @@ class QuestionTree:
     Examples:
         >>> tree = QuestionTree(queries=1000, overfits=5, grid=20)
         >>> round(float(tree.log_inverse_weight(asked=1000, released=0)), 3)
-        15.202
+        15.203
     """
 
     queries: int

@@ -106,7 +106,7 @@ def transfer_radius(exceedance: Exceedance, leakage: PrivacyCurve, *, confidence
         ...     return gaussian_exceedance(alpha=alpha, scale=0.01, answers=100)
         >>> bound = transfer_radius(exceedance, GaussianCurve(mu=0.2), confidence=0.95)
         >>> round(bound.radius, 3)
-        0.216
+        0.17
     """
     beta = 1.0 - _checked(confidence)
     fine = minimize_scalar(

@@ -44,7 +44,7 @@ class GuessAndCheck(Mechanism):
     Examples:
         >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
         >>> round(mechanism.promise().radius, 3), mechanism.grid
-        (0.1, 10)
+        (0.093, 11)
     """
 
     overfits: int
@@ -115,8 +115,11 @@ class GuessAndCheck(Mechanism):
 
     @property
     def _last_concentration(self) -> float:
-        """Concentration at the end of the plan; before the last question there were at most m - 1 releases."""
-        return float(self._concentration(self.queries, min(self.overfits, self.queries - 1)))
+        """Largest concentration within the plan: before the last question, after the most unlikely number of releases."""
+        most = min(self.overfits, self.queries - 1)
+        unlikeliest = self.queries * self.grid / (self.grid + 1.0)  # there C(m-1, f) G^f is largest
+        released = np.clip(np.round(unlikeliest + np.arange(-2.0, 3.0)), 0.0, most)
+        return float(np.max(self._concentration(self.queries, released)))
 
     def _threshold(self, concentration: NDArray[np.float64]) -> NDArray[np.float64]:
         room = self.tolerance - self.rounding

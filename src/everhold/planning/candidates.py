@@ -44,8 +44,8 @@ def best_radius(mechanism: Mechanism) -> tuple[Candidate, ...]:
         >>> for candidate in best_radius(GaussianMechanism.tuned(rows=50_000, queries=1_000)):
         ...     print(candidate.statement, round(candidate.radius, 2), candidate.is_promise)
         S1 0.08 True
-        jung_2020 0.26 False
-        rogers_2020_monitor 0.16 False
+        jung_2020 0.22 False
+        rogers_2020_monitor 0.15 False
     """
     promise = mechanism.promise()
     own = Candidate(promise.statement, promise.radius, is_promise=True)

@@ -100,7 +100,7 @@ def queries_allowed(
 
     Examples:
         >>> queries_allowed(radius=0.05, rows=50_000)["sample_splitting"]
-        35
+        34
     """
     check_radius(radius)
     wish = _wish(rows, MOST_QUERIES, overfits, confidence, slack, dependence)

@@ -47,6 +47,9 @@ SAME = [
     ["least(a, b, 1)", "LEAST(1.0, least(b, a), a)"],
     ["-1", "- 1", "-(1)", "- - -1.0"],
     ["a + 0", "a + -0", "a + 0.0"],
+    ["a > .5", "a>.5", "a > 0.5", "a>5.e-1", ".5<a", "a > 50E-2"],
+    ["a in (.5, 1.)", "a in (1,0.5)"],
+    ["a between .5 and 5.and flag", "flag and a between 0.5 and 5"],
     ["case a when 1 then b end", "case when a = 1 then b else null end", "CASE WHEN 1 = a THEN b END"],
     ["a is not null", "not a is null", "not (a is null)"],
     ["Mixed", '"Mixed"'],
@@ -102,6 +105,13 @@ REFUSED = {
     "/*+ hint */ a": "comments",
     "1e400": "too large",
     "1_000": "not part of the language",
+    "1..5": "not part of the language",
+    "a.5": "not part of the language",
+    "1 .5": "not part of the language",
+    "a > . 5": "not part of the language",
+    "a > ..5": "not part of the language",
+    "a > .5.5": "not part of the language",
+    "a > .": "not part of the language",
     "0x10": "no column",
     "a b": "",
     "a, b": "",
@@ -141,6 +151,18 @@ def test_refusals_say_why_and_that_nothing_was_charged(text, message):
     assert caught.value.message.endswith("; nothing was charged")
     assert len(caught.value.message) < 250
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_an_unknown_column_is_answered_with_the_few_that_there_are():
+    few = {f"c{place}": ColumnKind.NUMBER for place in range(12)}
+    with pytest.raises(
+        QueryRejected, match=r"no column 'zz'; expected one of 'c0', 'c1', .*'c11'; nothing was charged"
+    ):
+        parse("zz > 1", few)
+    with pytest.raises(QueryRejected, match="see the list of columns"):
+        parse("zz > 1", {**few, "another": ColumnKind.NUMBER})
+    with pytest.raises(QueryRejected, match="see the list of columns"):
+        parse("zz > 1", {})
 
 
 @pytest.mark.parametrize("name", ["index", "select", '"odd name"', '"quo""te"', "abs"])

@@ -30,7 +30,11 @@ Frame = TypeVar("Frame", nw.DataFrame[Any], nw.LazyFrame[Any])
 _BRANCHES = 8
 """Branches that one layer of a ``case`` decides; they are nested calls, and a text may have hundreds."""
 
-_BLANK = {ColumnKind.NUMBER: 0.0, ColumnKind.STRING: "", ColumnKind.BOOLEAN: False}
+_BLANK: dict[ColumnKind, float | str | bool] = {
+    ColumnKind.NUMBER: 0.0,
+    ColumnKind.STRING: "",
+    ColumnKind.BOOLEAN: False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +107,11 @@ def frame_totals(
     if not values:
         return []
     names = [f"v{place}" for place in range(len(values))]
-    found = _evaluated(frame, values, [], unit)
-    if isinstance(found, nw.LazyFrame):
-        sums = found.select(nw.col(*names).sum().cast(nw.Int64)).collect()
+    total = nw.col(*names).sum().cast(nw.Int64)
+    if isinstance(frame, nw.LazyFrame):
+        sums = _evaluated(frame, values, [], unit).select(total).collect()
     else:
-        sums = found.select(nw.col(*names).sum().cast(nw.Int64))
+        sums = _evaluated(frame, values, [], unit).select(total)
     return [int(sums[name].to_list()[0] or 0) for name in names]  # DuckDB's sum of no rows is null
 
 
@@ -120,20 +124,52 @@ def _evaluated(frame: Frame, values: Sequence[RowValue], kept: Sequence[str], un
         raise QueryRejected("a column of the expression is not among the rows; nothing was charged")
     known = {node: _constant(node) for node in nodes if node.is_leaf and node.operation is not Operation.COLUMN}
     stored = [node for node in nodes if node not in known]
+    read: list[str] = list(dict.fromkeys(str(node.value) for node in stored if node.is_leaf))
     prefix = _unused_prefix(schema)
     names = {node: f"{prefix}{place}" for place, node in enumerate(stored)}
-    read = [nw.col(str(node.value)) for node in stored if node.is_leaf] or [nw.col(schema.names()[0])]
-    zeros = (_any([column.is_null() for column in read]).cast(nw.Float64) * nw.lit(0.0)).alias(prefix)
+    zeros = nw.col(prefix)
+    missing = _any([nw.col(name).is_null() for name in read or schema])
+    frame = frame.select(*dict.fromkeys([*kept, *read]), (missing.cast(nw.Float64) * nw.lit(0.0)).alias(prefix))
+    scalar = _scalar(stored, columns=frame.implementation.is_polars())
     for layer, passed in _layers(stored, roots):
         pairs = {node: _pair(node, known, frame, zeros) for node in layer}
+        pairs.update({node: _spread(pairs[node], node.kind, zeros) for node in layer if node in scalar})
         old = [column for node in passed for column in known[node].named(names[node])]
         new = [column for node, pair in pairs.items() for column in pair.named(names[node])]
-        frame = frame.select(*kept, zeros, *old, *new)
-        zeros = nw.col(prefix)  # constants take their length from it
+        frame = frame.select(*kept, prefix, *old, *new)
         known.update({node: pair.made(names[node]) for node, pair in pairs.items()})
     grids = [_grid(value, known[root], unit, zeros) for value, root in zip(values, roots, strict=True)]
     named = [grid.alias(f"v{place}") for place, grid in enumerate(grids)]
-    return frame.select(*kept, zeros, *named).drop(prefix)
+    return frame.select(*kept, prefix, *named).drop(prefix)
+
+
+def _scalar(stored: Sequence[Node], *, columns: bool) -> set[Node]:
+    """Nodes that an engine may hold as one value for all rows: computed from literals; in Polars also columns."""
+    found: set[Node] = set()
+    varying: set[Node] = set()
+    for node in stored:
+        if node.is_leaf or not varying.isdisjoint(node.operands):
+            varying.add(node)
+        else:
+            found.add(node)
+    return found | {node for node in stored if node.is_leaf and columns}
+
+
+def _spread(pair: _Pair, kind: ColumnKind, zeros: nw.Expr) -> _Pair:
+    """The same with a value for each row, as far as an engine knows.
+
+    Polars multiplies by the reciprocal of a divisor that it holds as one value, which rounds twice, and comparing one
+    with a literal leaves a column of one row.
+    """
+    never = zeros > nw.lit(1.0)
+    missing = None if pair.missing is None else pair.missing | never
+    match kind:
+        case ColumnKind.NUMBER:
+            return _Pair(pair.value + zeros, missing)
+        case ColumnKind.BOOLEAN:
+            return _Pair(pair.value | never, missing)
+        case _:
+            return _Pair(nw.when(never).then(nw.lit("")).otherwise(pair.value), missing)
 
 
 def _shortened(root: Node) -> Node:
@@ -189,7 +225,7 @@ def _pair(
         return _column(str(node.value), node.kind, frame)
     inputs = [known[operand] for operand in node.operands]
     if node.operation is Operation.DIVIDE:
-        inputs[1] = _Pair(_spread(inputs[1].value, zeros), inputs[1].missing)
+        inputs[1] = _spread(inputs[1], ColumnKind.NUMBER, zeros)
     match node.operation:
         case Operation.ADD | Operation.SUBTRACT | Operation.MULTIPLY | Operation.DIVIDE:
             return _arithmetic(node.operation, *inputs)
@@ -222,11 +258,6 @@ def _arithmetic(operation: Operation, left: _Pair, right: _Pair) -> _Pair:
     undefined = raw.is_nan().fill_null(True)  # pandas' nullable types make nan a null
     defined = nw.when(undefined).then(nw.lit(0.0)).otherwise(raw)
     return _Pair(defined, _any([undefined, *lost, *_missing([left, right])]))
-
-
-def _spread(divisor: nw.Expr, zeros: nw.Expr) -> nw.Expr:
-    """A divisor that differs by row as far as an engine knows: Polars multiplies by the reciprocal of a constant one."""
-    return divisor + zeros
 
 
 def _extreme(operation: Operation, values: Sequence[nw.Expr]) -> nw.Expr:
@@ -322,8 +353,8 @@ def _column(name: str, kind: ColumnKind, frame: nw.DataFrame[Any] | nw.LazyFrame
 def _is_arrow(frame: nw.DataFrame[Any] | nw.LazyFrame[Any], name: str) -> bool:
     """Whether PyArrow holds the column, by itself or for pandas."""
     if frame.implementation.is_pandas_like():
-        return str(frame.to_native()[name].dtype).endswith("[pyarrow]")
-    return frame.implementation.is_pyarrow()
+        return str(frame.select(name).to_native().dtypes.iloc[0]).endswith("[pyarrow]")
+    return bool(frame.implementation.is_pyarrow())
 
 
 def _grid(value: RowValue, result: _Pair, unit: int, zeros: nw.Expr) -> nw.Expr:
@@ -334,5 +365,5 @@ def _grid(value: RowValue, result: _Pair, unit: int, zeros: nw.Expr) -> nw.Expr:
     if result.missing is not None:
         number = nw.when(result.missing).then(nw.lit(value.low)).otherwise(number)
     clipped = number.clip(value.low, value.high)
-    width = _spread(nw.lit(value.width), zeros)
-    return ((clipped - value.low) / width * float(unit)).floor().cast(nw.Int64)
+    width = _spread(_Pair(nw.lit(value.width)), ColumnKind.NUMBER, zeros)
+    return ((clipped - value.low) / width.value * float(unit)).floor().cast(nw.Int64)
