@@ -29,7 +29,7 @@ format: .venv/installed-dev ## put the code in shape
 	$(BIN)/ruff format .
 
 docs: .venv/installed-dev ## build the documentation into site/, warnings are errors
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/installed-dev ## run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

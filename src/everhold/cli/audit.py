@@ -90,7 +90,8 @@ def audit(
 
 
 def _show(result: Audit, form: Format) -> None:
-    show_list(result.to_rows(), _COLUMNS, form, document=result.to_dict())
+    rows = result.to_rows()
+    show_list(rows, _COLUMNS if form is Format.TABLE else list(rows[0]), form, document=result.to_dict())
     for sentence in result.notes:
         note(sentence)
     if not result.consistent:

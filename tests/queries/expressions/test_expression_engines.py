@@ -30,7 +30,7 @@ from everhold.queries.expressions import (
 )
 from everhold.rows.engine import SEALED, locked_connection
 
-ROWS = 80
+ROWS = 60
 KINDS = {name: ColumnKind(kind) for kind, names in reference.COLUMNS.items() for name in names}
 RANGES = [(0.0, 1.0), (-1.0, 3.0), (-1e307, 1e307), (0.0, 5e-324), (0.1, 0.3), (-10.0, 1e6)]
 UNITS = [2**30, 1, 7]

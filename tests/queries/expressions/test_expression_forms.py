@@ -107,9 +107,9 @@ def shared_by_different_questions(rows, count):
 
 
 def test_no_form_is_shared_by_different_small_questions(rows):
-    wrong, shared = shared_by_different_questions(rows, 6_000)
+    wrong, shared = shared_by_different_questions(rows, 5_000)
     assert wrong == []
-    assert shared > 100
+    assert shared > 80
 
 
 @pytest.mark.parametrize("fault", ["subtraction commutes", "null is never", "sums are sets", "at most is less"])
@@ -129,7 +129,7 @@ def test_a_false_rule_would_be_seen(rows, monkeypatch, fault):
 
 def test_rewritten_questions_share_a_form_only_if_they_are_one(rows):
     draw, same, other = random.Random(10), 0, 0
-    for _ in range(1_500):
+    for _ in range(800):
         tree = small(draw, 3)
         equal = rewritten(tree, draw, kept, 0.5)
         assert form(equal, draw) == form(tree, draw)
@@ -141,8 +141,8 @@ def test_rewritten_questions_share_a_form_only_if_they_are_one(rows):
             continue
         assert not shared or values(near, rows) == values(tree, rows), (tree, near)
         same, other = same + (shared and near != tree), other + (not shared)
-    assert same > 50
-    assert other > 500
+    assert same > 30
+    assert other > 250
 
 
 PAIRS = [

@@ -155,9 +155,7 @@ def test_refusals_say_why_and_that_nothing_was_charged(text, message):
 
 def test_an_unknown_column_is_answered_with_the_few_that_there_are():
     few = {f"c{place}": ColumnKind.NUMBER for place in range(12)}
-    with pytest.raises(
-        QueryRejected, match=r"no column 'zz'; expected one of 'c0', 'c1', .*'c11'; nothing was charged"
-    ):
+    with pytest.raises(QueryRejected, match=r"expected one of 'c0', 'c1', .*'c11'; nothing was charged"):
         parse("zz > 1", few)
     with pytest.raises(QueryRejected, match="see the list of columns"):
         parse("zz > 1", {**few, "another": ColumnKind.NUMBER})

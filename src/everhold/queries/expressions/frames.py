@@ -30,7 +30,7 @@ Frame = TypeVar("Frame", nw.DataFrame[Any], nw.LazyFrame[Any])
 _BRANCHES = 8
 """Branches that one layer of a ``case`` decides; they are nested calls, and a text may have hundreds."""
 
-_BLANK: dict[ColumnKind, float | str | bool] = {
+_BLANK: dict[ColumnKind, float | str] = {
     ColumnKind.NUMBER: 0.0,
     ColumnKind.STRING: "",
     ColumnKind.BOOLEAN: False,
