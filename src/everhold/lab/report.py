@@ -43,8 +43,9 @@ def save_climb(points: Sequence[ClimbPoint], output: Path) -> tuple[Path, ...]:
 
 def print_result(result: DemoResult, console: Console) -> None:
     """Print the tables, the files and the closing paragraph."""
-    console.print(_climber_table(result))
-    console.print(_trials_table(result.trials))
+    for table in (_climber_table(result), _trials_table(result.trials)):
+        console.print(table)
+        console.print()
     console.print(closing_paragraph(result), highlight=False)
     console.print()
     if not plots_available():
@@ -54,40 +55,66 @@ def print_result(result: DemoResult, console: Console) -> None:
 
 
 def _climber_table(result: DemoResult) -> Table:
-    table = Table(
-        title="A hill climber, on a bare test set and on everhold", title_justify="left", caption_justify="left"
-    )
-    for name in ("", "reported", "low", "high", "fresh truth", "too high by", "questions", "charged", "refused"):
-        table.add_column(name, justify="left" if not name else "right")
+    table = _table(
+        "A hill climber, on a bare test set and on everhold",
+        "", "reported", "interval", "truth", "gap", "asked", "charged", "refused",
+    )  # fmt: skip
     table.add_row("bare test set", *_cells(result.bare), "-", "-")
     everhold = result.everhold
     table.add_row("everhold", *_cells(everhold), str(everhold.charged), str(everhold.refused))
     table.caption = (
-        f"{result.intervals_true:,} of the {result.intervals:,} intervals that everhold stated contain the fresh truth "
-        "(up to 3 of its own standard errors)."
+        f"{result.intervals_true:,} of the {result.intervals:,} intervals that everhold stated contain the truth on "
+        "fresh flights (up to 3 of its own standard errors)."
     )
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    """A table that fits 80 characters: names to the left, numbers to the right."""
+    table = Table(title=title, title_justify="left", caption_justify="left", box=None, padding=(0, 1, 0, 0))
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
     return table
 
 
 def _cells(outcome: Outcome) -> list[str]:
-    scores = (outcome.reported, outcome.low, outcome.high, outcome.fresh)
-    return [*map(_percent, scores), f"{_points(outcome.gap)} points", f"{outcome.questions:,}"]
+    return [
+        _percent(outcome.reported),
+        _between(outcome.low, outcome.high),
+        _percent(outcome.fresh),
+        f"{_points(outcome.gap)} pts",
+        f"{outcome.questions:,}",
+    ]
 
 
 def _trials_table(trials: Sequence[Trial]) -> Table:
-    table = Table(
-        title="An honest analyst, on a holdout of their own over the same sealed flights", title_justify="left"
-    )
-    for name in ("model", "knows", "own guess", "answer", "low", "high", "charged", "fresh truth", "inside"):
-        table.add_column(name, justify="left" if name in ("model", "knows") else "right")
-    for trial in trials:
-        answer = trial.answer
-        scores = (trial.guess, answer.value, answer.low, answer.high)
-        table.add_row(
-            trial.candidate.model, trial.candidate.known, *map(_percent, scores),
-            str(answer.charged), _percent(trial.fresh), "yes" if _inside(trial) else "no",
-        )  # fmt: skip
+    table = _table(
+        "An honest analyst, on a holdout of their own over the same sealed flights",
+        "model", "guess", "answer", "interval", "charged", "truth", "inside",
+    )  # fmt: skip
+    for known in dict.fromkeys(trial.candidate.known for trial in trials):
+        table.add_row(f"{known}:")
+        for trial in trials:
+            if trial.candidate.known == known:
+                table.add_row(*_trial_cells(trial))
     return table
+
+
+def _trial_cells(trial: Trial) -> list[str]:
+    answer = trial.answer
+    return [
+        f"  {trial.candidate.model}",
+        _percent(trial.guess),
+        _percent(answer.value),
+        _between(answer.low, answer.high),
+        str(answer.charged),
+        _percent(trial.fresh),
+        "yes" if _inside(trial) else "no",
+    ]
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{100.0 * low:.1f}-{high:.1%}"
 
 
 def _percent(share: float | None) -> str:

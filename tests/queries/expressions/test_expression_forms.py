@@ -123,7 +123,7 @@ def test_a_false_rule_would_be_seen(rows, monkeypatch, fault):
         monkeypatch.setattr(normal, "combine", lambda kind, one, two: one if one == two else honest(kind, one, two))
     else:
         monkeypatch.setattr(normal, "negation", lambda operand: operand)
-    wrong, _ = shared_by_different_questions(rows, 2_000)
+    wrong, _ = shared_by_different_questions(rows, 1_500)
     assert wrong
 
 

@@ -4,9 +4,6 @@ Engines disagree on null: some have none for booleans, some take nan for it. So 
 never null: a value, never nan either, and a boolean that says where it is missing. Where it is, a truth value is false
 and any other value means nothing. A node reads only columns of earlier layers: the plan is linear in the tree, and all
 branches of a ``case`` are computed for all rows.
-
-One reservation: decimals of more than 15 digits become doubles by their engine's own rule, which may err in the last
-bit.
 """
 
 from __future__ import annotations
@@ -343,7 +340,8 @@ def _column(name: str, kind: ColumnKind, frame: nw.DataFrame[Any] | nw.LazyFrame
         return _Pair(truth.fill_null(False).cast(nw.Boolean), missing)
     if dtype == nw.Object:  # pandas' decimals, perhaps with several kinds of null
         column = column.fill_null(math.nan)
-    if dtype in (nw.Int64, nw.UInt64) and _is_arrow(frame, name):  # Arrow refuses to round large integers
+    if isinstance(dtype, (nw.Int64, nw.UInt64, nw.Decimal)) and _is_arrow(frame, name):
+        # Arrow refuses to round large integers, and rounds decimals twice
         column = column.cast(nw.String)
     number = column.cast(nw.Float64)
     undefined = number.is_nan().fill_null(True)
