@@ -1,4 +1,4 @@
-"""``answer_many`` of 10,000 questions beside the loop over ``answer``, and ``ask_many`` beside the loop over ``ask``."""
+"""``answer_many`` of 10,000 questions beside the loop over ``answer``; ``ask_many`` beside the loop over ``ask``."""
 
 from __future__ import annotations
 

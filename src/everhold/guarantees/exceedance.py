@@ -84,8 +84,8 @@ def wrong_side_exceedance(
 ) -> float:
     """What r grows by when a release may fall on the wrong side of the training estimate (S1, no false spending).
 
-    ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``. A tail is not convex, so on a grid of steps ``step`` it is taken one step
-    earlier.
+    ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``. A tail is not convex, so on a grid of steps ``step`` it is taken one
+    step earlier.
 
     Raises:
         ValueError: If ``threshold - excess < answer_scale``: the bound needs it.

@@ -115,7 +115,7 @@ class GuessAndCheck(Mechanism):
 
     @property
     def _last_concentration(self) -> float:
-        """Largest concentration within the plan: before the last question, after the most unlikely number of releases."""
+        """Largest concentration within the plan: at its last question, after the unlikeliest number of releases."""
         most = min(self.overfits, self.queries - 1)
         unlikeliest = self.queries * self.grid / (self.grid + 1.0)  # there C(m-1, f) G^f is largest
         released = np.clip(np.round(unlikeliest + np.arange(-2.0, 3.0)), 0.0, most)

@@ -1,10 +1,10 @@
 """Text expressions over the columns of the sealed rows, such as ``arr_delay > 15 and carrier = 'UA'``.
 
 **Language.** Columns by name (in double quotes if the name is not a plain word; the exact spelling goes first, then
-one that differs in case only), numbers, strings in single quotes, ``true`` and ``false``; ``+ - * /``; ``= <> != < <=
-> >=``, ``between``, ``in`` with a list of numbers or of strings; ``and``, ``or``, ``not``; ``is null`` and ``is not
-null``; ``case when ... then ... else ... end`` in both forms; ``abs``, ``least``, ``greatest``. Nothing else: no casts,
-other functions, sub-selects, aggregates, windows, patterns or comments.
+one that differs in case only), numbers, strings in single quotes, ``true`` and ``false``; the signs ``+ - * /`` and
+``= <> != < <= > >=``; ``between``; ``in`` with a list of numbers or of strings; ``and``, ``or``, ``not``; ``is null``
+and ``is not null``; ``case when ... then ... else ... end`` in both forms; ``abs``, ``least``, ``greatest``. Nothing
+else: no casts, other functions, sub-selects, aggregates, windows, patterns or comments.
 
 **Meaning**, the same in every engine, bit for bit:
 
