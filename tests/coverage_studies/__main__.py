@@ -76,8 +76,8 @@ radius. Where it is 0 the attack is too weak at this size, and the line shows li
 ## What was run
 
 On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}`. Each pair of a mechanism and an analyst played
-{runs} games, with the greedy analyst {greedy}. Intervals are exact (Clopper-Pearson, 95 %). A pair is *consistent* if so
-many violations have at least one chance in a thousand where the promise is kept.
+{runs} games, with the greedy analyst {greedy}. Intervals are exact (Clopper-Pearson, 95 %). A pair is *consistent* if
+so many violations have at least one chance in a thousand where the promise is kept.
 
 {verdict}
 
