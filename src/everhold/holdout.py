@@ -319,8 +319,10 @@ class Holdout:
             seal_key=self._key.seal_key,
         )
         remaining = self._mechanism.remaining(self._state_from(committed[-1].state_after)) if committed else {}
+        statement = self.promise.statement
         return [
-            self._answer(question.bound, entry, remaining) for question, entry in zip(prepared, committed, strict=True)
+            self._answer(question.bound, entry, remaining, statement)
+            for question, entry in zip(prepared, committed, strict=True)
         ]
 
     def _step(
@@ -352,7 +354,7 @@ class Holdout:
         ]
         return bound_state(state, self._record.configuration), outcomes
 
-    def _answer(self, bound: BoundQuery, entry: Committed, remaining: dict[str, int]) -> Answer:
+    def _answer(self, bound: BoundQuery, entry: Committed, remaining: dict[str, int], statement: str) -> Answer:
         value, low, high = (
             None if mean is None else bound.from_mean(mean)
             for mean in (entry.answer["value"], entry.answer["low"], entry.answer["high"])
@@ -368,7 +370,7 @@ class Holdout:
             remaining=remaining,
             question=bound.question,
             repeated=entry.repeated,
-            statement=self.promise.statement,
+            statement=statement,
             confidence=self._mechanism.confidence,
         )
 

@@ -101,7 +101,8 @@ def table_row(setting: Setting, line: AuditLine) -> list[str]:
     return [
         line.study.mechanism, line.study.analyst, f"{setting.rows:,}", f"{setting.queries:,}", overfits,
         f"{setting.beta:g}", str(line.study.runs), str(line.study.violations), f"{low:.3f} to {high:.3f}",
-        f"{line.study.radius:.3f}", f"{line.worst_error:.3f}", f"{line.tightness or 0.0:.2f}", str(line.needless),
+        f"{line.study.radius:.3f}", f"{line.study.worst_error:.3f}", f"{line.study.tightness or 0.0:.2f}",
+        str(line.needless),
         f"{line.unprotected_violations / len(line.unprotected):.2f}",
     ]  # fmt: skip
 

@@ -59,7 +59,7 @@ def test_a_size_at_which_nothing_bites_is_named():
 def test_tightness_is_radius_by_worst_error(small):
     for line in small.lines:
         worst = max(outcome.worst_error for outcome in line.study.outcomes)
-        assert line.tightness == line.study.radius / worst
+        assert line.study.tightness == line.study.radius / worst
         assert line.to_dict()["needless"] == 0
 
 

@@ -92,8 +92,9 @@ def audit(
 def _show(result: Audit, form: Format) -> None:
     rows = result.to_rows()
     show_list(rows, _COLUMNS if form is Format.TABLE else list(rows[0]), form, document=result.to_dict())
-    for sentence in result.notes:
-        note(sentence)
+    if form is not Format.JSON:  # the document has them
+        for sentence in result.notes:
+            note(sentence)
     if not result.consistent:
         note("a promise was broken more often than chance allows; see the column consistent")
         raise typer.Exit(1)

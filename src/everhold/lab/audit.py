@@ -58,16 +58,6 @@ class AuditLine:
     unprotected: tuple[StudyOutcome, ...]
 
     @property
-    def worst_error(self) -> float:
-        """Largest distance of any answer of any game from the truth."""
-        return max(outcome.worst_error for outcome in self.study.outcomes)
-
-    @property
-    def tightness(self) -> float | None:
-        """Radius by the worst error seen: 1 means that nothing is given away; None if no answer was wrong at all."""
-        return self.study.radius / self.worst_error if self.worst_error > 0.0 else None
-
-    @property
     def needless(self) -> int:
         """Games in which budget was spent against the promise."""
         return sum(outcome.needless for outcome in self.study.outcomes)
@@ -91,8 +81,8 @@ class AuditLine:
             "rate_high": high,
             "promised": 1.0 - self.study.confidence,
             "radius": self.study.radius,
-            "worst_error": self.worst_error,
-            "tightness": self.tightness,
+            "worst_error": self.study.worst_error,
+            "tightness": self.study.tightness,
             "needless": self.needless,
             "consistent": self.study.consistent,
             "unprotected_violations": self.unprotected_violations,

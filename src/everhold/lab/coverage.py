@@ -221,9 +221,14 @@ class CoverageStudy(Display):
         return self.violations <= int(binom.ppf(0.999, self.runs, 1.0 - self.confidence))
 
     @property
-    def tightness(self) -> float:
-        """Median over games of worst error by radius: near 1 nothing is given away."""
-        return float(np.median([outcome.worst_error for outcome in self.outcomes])) / self.radius
+    def worst_error(self) -> float:
+        """Largest distance of any answer of any game from the truth."""
+        return max(outcome.worst_error for outcome in self.outcomes)
+
+    @property
+    def tightness(self) -> float | None:
+        """Radius by the worst error seen: 1 means that nothing is given away; None if no answer was wrong at all."""
+        return self.radius / self.worst_error if self.worst_error > 0.0 else None
 
     def to_dict(self) -> dict[str, Any]:
         """The study as one row of a table."""
