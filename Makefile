@@ -48,5 +48,5 @@ clean: ## remove everything that can be made again
 	@touch $@
 
 .venv/installed-dev: .venv/bin/python pyproject.toml constraints.txt
-	$(INSTALL) -c constraints.txt -e . --group dev
+	$(INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@ .venv/installed-demo
