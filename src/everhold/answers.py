@@ -28,6 +28,7 @@ class Answer(Display):
         repeated: Whether the question had been answered before.
         statement: The statement that the interval rests on.
         confidence: Probability with which all intervals of this holdout hold together.
+        adaptive: Whether questions may depend on earlier answers.
     """
 
     value: float | None
@@ -40,6 +41,7 @@ class Answer(Display):
     repeated: bool
     statement: str
     confidence: float
+    adaptive: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """``{"value", "low", "high", "source", "charged", "remaining", "question"}``."""
@@ -74,12 +76,17 @@ class Answer(Display):
             "guess": "Your guess agreed with the sealed rows, so it was confirmed and cost nothing.",
             "holdout": "The answer comes from the sealed rows themselves and was paid for from the budget.",
         }
+        validity = (
+            "The interval is wide enough to stay true however the next questions depend on the answers before."
+            if self.adaptive
+            else "That is so only if all questions were fixed before the first answer was seen; otherwise nothing is "
+            "promised."
+        )
         return (
-            f"With probability {self.confidence:.0%}, this interval [{self.low:.4g}, {self.high:.4g}] and those of all "
-            f"other answers of this holdout contain the population's values (statement {self.statement}). "
-            f"{sources[self.source]} The interval is wide enough to stay true however the next questions depend on "
-            "the answers before. More sealed rows, fewer planned questions or overfits, or a lower confidence make it "
-            "narrower."
+            f"With probability {100.0 * self.confidence:.8g}%, this interval [{self.low:.4g}, {self.high:.4g}] and "
+            f"those of all other answers of this holdout contain the population's values (statement {self.statement}). "
+            f"{sources[self.source]} {validity} More sealed rows, fewer planned questions or overfits, or a lower "
+            "confidence make it narrower."
         )
 
 

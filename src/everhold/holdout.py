@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import re
 import secrets
@@ -35,7 +36,7 @@ from everhold.queries.base import BoundQuery, Query, Schema
 from everhold.queries.evaluation import Evaluations
 from everhold.queries.mean import ConditionalMean, MeanQuery
 from everhold.queries.statistical import StatisticalQuery
-from everhold.rows.probe import made_up_rows, try_on_public_rows
+from everhold.rows.probe import made_up_rows, try_estimator, try_on_public_rows
 from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
 from everhold.rows.table import StoredRows
 
@@ -45,12 +46,14 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.ledger import Committed, HoldoutRecord
+    from everhold.queries.base import RowFunction
     from everhold.rows.reading import RowSource
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
 DEFAULT_STORAGE = "sqlite:///everhold.db"
 _NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
+_MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
 _MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
 
 
@@ -360,7 +363,7 @@ class Holdout:
             for mean in (entry.answer["value"], entry.answer["low"], entry.answer["high"])
         )
         if low is not None and high is not None:
-            low, high = min(low, high), max(low, high)  # an error rate turns an accuracy round
+            low, high = _outwards(bound, min(low, high), max(low, high))  # an error rate turns an accuracy round
         return Answer(
             value=value,
             low=low,
@@ -372,6 +375,7 @@ class Holdout:
             repeated=entry.repeated,
             statement=statement,
             confidence=self._mechanism.confidence,
+            adaptive=self._mechanism.adaptive,
         )
 
     def _prepare(self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None) -> list[_Prepared]:
@@ -410,14 +414,23 @@ class Holdout:
                 "nothing was charged"
             )
         bound = query.bind(self._schema)
-        if isinstance(query, StatisticalQuery):
-            public = (
-                made_up_rows(self._schema.columns)
-                if self._training is None
-                else self._training.table(tuple(self._schema.columns))
-            )
-            try_on_public_rows(query.function, public)
+        if bound.sealed is not None and bound.sealed is bound.training:  # code, not an array of predictions
+            self._try_on_public_rows(bound.sealed, bound.reads, made_up_is_enough=isinstance(query, StatisticalQuery))
         return bound
+
+    def _try_on_public_rows(
+        self, function: RowFunction, reads: Sequence[str] | None, *, made_up_is_enough: bool
+    ) -> None:
+        names = tuple(self._schema.columns) if reads is None else tuple(reads)
+        if self._training is not None:
+            public = self._training.table(names)
+            try_on_public_rows(function, {name: column[:_MOST_TRIED] for name, column in public.items()})
+            return
+        made_up = {name: column for name, column in made_up_rows(self._schema.columns).items() if name in names}
+        if made_up_is_enough:
+            try_on_public_rows(function, made_up)
+        else:
+            try_estimator(function, made_up)
 
     def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
         """The analyst's guess in grid units; -1 where there is none and none is needed."""
@@ -429,6 +442,8 @@ class Holdout:
                     "estimate, or training predictions as in accuracy(sealed, training=...); nothing was charged"
                 )
             return -1
+        if not isinstance(guess, (int, float, np.integer, np.floating)):
+            raise QueryRejected(f"the guess is a {type(guess).__name__}; expected a number; nothing was charged")
         mean = bound.to_mean(float(guess))
         if not 0.0 <= mean <= 1.0:
             low, high = sorted((bound.at_zero, bound.at_one))
@@ -470,7 +485,8 @@ class Holdout:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
         head = self._store.head(self._record.id)
         promise, described = self.promise, self._mechanism.to_dict()
-        remaining = self._mechanism.remaining(self._state_from(head.state))
+        state = self._state_from(head.state)
+        remaining = self._mechanism.remaining(state)
         return {
             "name": self.name,
             "rows": self._schema.rows,
@@ -482,7 +498,8 @@ class Holdout:
             "confidence": promise.confidence,
             "dependence": self._mechanism.dependence.to_dict(),
             "simulation": self._record.configuration["seed"] is not None,
-            "questions_asked": head.sequence,
+            "questions_asked": state.asked,
+            "questions_refused": head.sequence - state.asked,
             "questions_left": remaining["questions"],
             "charged": head.charged,
             "remaining": remaining,
@@ -518,6 +535,15 @@ def _noise(seed: int | None, *, asked: int) -> Noise:
     return SecureNoise() if seed is None else SeededNoise(seed * 2**32 + asked + 1)
 
 
+def _outwards(bound: BoundQuery, low: float, high: float) -> tuple[float, float]:
+    """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards."""
+    least, most = sorted((bound.at_zero, bound.at_one))
+    if (least, most) == (0.0, 1.0):
+        return low, high
+    step = 4.0 * max(math.ulp(least), math.ulp(most))
+    return max(low - step, least), min(high + step, most)
+
+
 def _described(bound: BoundQuery) -> dict[str, Any]:
     return {**bound.description, "shown": bound.shown[:_MOST_SHOWN]}
 
@@ -546,6 +572,7 @@ def _ratio(both: Answer, given: Answer) -> Answer:
         repeated=both.repeated and given.repeated,
         statement=both.statement,
         confidence=both.confidence,
+        adaptive=both.adaptive,
     )
 
 

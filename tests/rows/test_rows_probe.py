@@ -76,7 +76,7 @@ def test_faults_are_reported(function, words, table):
 
 def test_made_up_rows_have_the_types_of_the_columns_and_cannot_be_written():
     table = made_up_rows(KINDS)
-    assert [column.dtype.kind for column in table.values()] == ["f", "U", "b", "O"]
+    assert [column.dtype.kind for column in table.values()] == ["f", "O", "b", "O"]
     for column in table.values():
         with pytest.raises(ValueError, match="read-only"):
             column[0] = column[1]

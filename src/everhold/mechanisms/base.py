@@ -181,7 +181,7 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         whole(self, "rows", "queries", "unit")
-        if not 0.0 < self.confidence < 1.0:
+        if not isinstance(self.confidence, (int, float)) or not 0.0 < self.confidence < 1.0:
             raise ValueError(
                 f"confidence is {self.confidence}; expected a number strictly between 0 and 1, such as 0.95"
             )

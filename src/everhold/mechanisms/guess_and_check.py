@@ -192,7 +192,7 @@ class GuessAndCheck(Mechanism):
     def remaining(self, state: State) -> dict[str, int]:
         """Planned questions left, and how many more surprises the tolerance survives while they are asked."""
         return {
-            "questions": max(self.queries - state.asked, 0),
+            "questions": 0 if self.quote(state).refused else max(self.queries - state.asked, 0),
             "overfits": _surprises_left(self, state.asked, state.overfits),
         }
 

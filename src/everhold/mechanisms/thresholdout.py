@@ -269,7 +269,7 @@ class Thresholdout(Mechanism):
     def remaining(self, state: State) -> dict[str, int]:
         """Questions and overfits left."""
         return {
-            "questions": max(self.queries - state.asked, 0),
+            "questions": 0 if state.overfits >= self.overfits else max(self.queries - state.asked, 0),
             "overfits": max(self.overfits - state.overfits, 0),
         }
 

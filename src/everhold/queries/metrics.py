@@ -53,7 +53,7 @@ class PredictionQuery(Query):
             )
         if self.metric is Metric.BRIER and schema.label_kind != "binary":
             raise QueryRejected(
-                f"the Brier score needs labels 0 and 1 and column {schema.label!r} holds other values; "
+                f"the Brier score needs labels 0 and 1 and column {schema.label!r} was not sealed as such; "
                 "ask for accuracy or error instead; nothing was charged"
             )
         values = self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)

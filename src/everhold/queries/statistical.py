@@ -22,7 +22,7 @@ class StatisticalQuery(Query):
     be computed from its own row alone: a function that looks across rows is not a statistical query, and no promise
     holds for it. Before it meets sealed rows it is tried on the training rows (without a training set on rows of zeros
     and of ones), where every fault is reported. On sealed rows faults are never reported, because a report would be a
-    free answer: nan counts as 0, values are clipped, and a function that fails counts as 0 everywhere.
+    free answer: nan counts as 0, values are clipped, and a row on which the function fails counts as 0.
 
     Attributes:
         function: From a table to one value in [0, 1] per row.

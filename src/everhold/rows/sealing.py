@@ -147,8 +147,16 @@ def _label_kind(
             )
     if kind == "string":
         return "string"
-    binary = _scalar(connection, f"SELECT bool_and({column}::DOUBLE IN (0, 1)) FROM holdout")
-    return "binary" if binary else "number"
+    kinds = {
+        what: "binary" if _scalar(connection, f"SELECT bool_and({column}::DOUBLE IN (0, 1)) FROM {what}") else "number"
+        for what in sets
+    }
+    if len(set(kinds.values())) > 1:  # analysts see the kind: it must not tell more than the training rows do
+        raise HoldoutRejected(
+            f"the label column {label!r} holds only 0 and 1 in one of holdout and training, but not in the other; "
+            "expected the same labels in both; nothing was created"
+        )
+    return kinds["holdout"]
 
 
 def _check_row_ids(

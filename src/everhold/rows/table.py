@@ -132,9 +132,26 @@ class StoredRows:
 
 
 def _sealed_values(function: RowFunction, table: Table, rows: int) -> NDArray[Any]:
-    """Row values whatever happens: a function that fails on sealed rows counts as 0, so that failing tells nothing.
+    """Row values whatever happens: a row on which a function fails counts as 0, so that failing tells nothing.
 
-    Warnings are kept back for the same reason, and because they must not change an answer where they are errors.
+    Where the function fails on many rows at once, they are halved until the rows at fault are found: one row with a
+    missing value must not move the others.
+    """
+    values = _values_or_none(function, table, rows)
+    if values is not None:
+        return values
+    if rows <= 1:
+        return np.zeros(rows, dtype=np.float64)
+    middle = rows // 2
+    halves = [({name: column[part] for name, column in table.items()}, size) for part, size in
+              ((slice(None, middle), middle), (slice(middle, None), rows - middle))]  # fmt: skip
+    return np.concatenate([_sealed_values(function, half, size).astype(np.float64) for half, size in halves])
+
+
+def _values_or_none(function: RowFunction, table: Table, rows: int) -> NDArray[Any] | None:
+    """The function's values, or None if it fails.
+
+    Warnings are kept back, too, and because they must not change an answer where they are errors.
     """
     try:
         with _warning_filters, warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -143,10 +160,10 @@ def _sealed_values(function: RowFunction, table: Table, rows: int) -> NDArray[An
             if values.shape == (rows,) and values.dtype.kind in "biuf":
                 return values if values.dtype == np.bool_ else values.astype(np.float64)
     except KeyboardInterrupt:
-        raise
+        raise KeyboardInterrupt from None  # without the words a function may have put into it
     except BaseException:  # SystemExit too would tell something
         pass
-    return np.zeros(rows, dtype=np.float64)
+    return None
 
 
 def _plain(column: Any) -> NDArray[Any]:
