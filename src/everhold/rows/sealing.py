@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from everhold.errors import HoldoutRejected, IntegrityError
+from everhold.queries.expressions.sql import quoted
 from everhold.rows.engine import POSITION
 from everhold.rows.reading import RowSource, column_kinds, file_pattern, read_rows, reading_errors_hidden
 
@@ -90,10 +91,6 @@ def _scalar(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
     return row[0]
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _check_names(columns: dict[str, ColumnKind]) -> None:
     if POSITION in map(str.lower, columns):
         raise HoldoutRejected(
@@ -132,7 +129,7 @@ def _label_kind(
     connection: duckdb.DuckDBPyConnection, label: str, columns: dict[str, ColumnKind], sets: Sequence[str]
 ) -> str:
     _check_column(label, columns, what="label")
-    column = _quoted(label)
+    column = quoted(label)
     kind = columns[label].value
     if kind == "other":
         raise HoldoutRejected(
@@ -165,7 +162,7 @@ def _check_row_ids(
     _check_column(row_id, columns, what="row id")
     if not has_training:
         return
-    column = _quoted(row_id)
+    column = quoted(row_id)
     sql = f"SELECT count(DISTINCT {column}) FROM holdout WHERE {column} IN (SELECT {column} FROM training)"
     with reading_errors_hidden("holdout"):
         shared = _scalar(connection, sql)
@@ -179,7 +176,7 @@ def _check_row_ids(
 
 def _write(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, ColumnKind], path: Path) -> int:
     """Write the source of these rows, which is read this once; a view of the file replaces it. Returns their number."""
-    names = ", ".join(map(_quoted, columns))  # both files get the holdout's order of columns
+    names = ", ".join(map(quoted, columns))  # both files get the holdout's order of columns
     escaped = str(path).replace("'", "''")
     salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
     with reading_errors_hidden(what):
