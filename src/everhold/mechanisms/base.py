@@ -36,7 +36,6 @@ MOST_GRID_STEPS = 2**56
 class Source(IntEnum):
     """Where an answer comes from."""
 
-    TRAINING = 0
     GUESS = 1
     HOLDOUT = 2
     REFUSED = 3
