@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from everhold.dependence.base import DependenceModel
+from everhold.dependence.base import DependenceModel, RowStructure, SeriesFacts
+from everhold.dependence.groups import Groups
 from everhold.dependence.independent import Independent
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DependenceModel", "Independent", "dependence_from_dict"]
+__all__ = ["DependenceModel", "Groups", "Independent", "RowStructure", "SeriesFacts", "dependence_from_dict"]
+
+_MODELS: dict[str, type[DependenceModel]] = {"independent": Independent, "groups": Groups}
 
 
 def dependence_from_dict(data: Mapping[str, Any]) -> DependenceModel:
     """The inverse of `DependenceModel.to_dict`.
 
     Raises:
-        DependenceError: If the kind is unknown.
+        DependenceError: If the kind is unknown or the data do not describe a model.
     """
-    if data.get("kind") != "independent":
-        raise DependenceError(f"the dependence model {data.get('kind')!r} is unknown; expected 'independent'")
-    return Independent()
+    kind = str(data.get("kind"))
+    if kind not in _MODELS:
+        raise DependenceError(f"the dependence model {kind!r} is unknown; expected one of {', '.join(_MODELS)}")
+    try:
+        return _MODELS[kind].from_dict(data)
+    except DependenceError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
+        raise DependenceError(
+            f"the data do not describe a {kind.replace('_', ' ')}: {fault!r}; see docs/reference"
+        ) from None

@@ -3,21 +3,72 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["DependenceModel"]
+__all__ = ["DependenceModel", "RowStructure", "SeriesFacts"]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFacts:
+    """How sealed and training rows stand in an order.
+
+    Attributes:
+        lengths: Length of a series to the number of sealed series of that length.
+        ties: Whether two sealed rows of one series share a place in the order.
+        training: Where the training rows of the same series stand, seen from the sealed ones.
+    """
+
+    lengths: Mapping[int, int]
+    ties: bool
+    training: Literal["none", "before", "after", "among"]
+
+
+class RowStructure(Protocol):
+    """What a model may learn about rows when they are sealed: how they are arranged, never what they say.
+
+    The methods raise `DependenceError` if a column does not exist or has missing values.
+    """
+
+    @property
+    def rows(self) -> int:
+        """Number of sealed rows."""
+
+    @property
+    def training_rows(self) -> int:
+        """Number of training rows."""
+
+    def group_sizes(self, column: str) -> Mapping[int, int]:
+        """Size of a group to the number of sealed groups of that size; rows with equal values are a group."""
+
+    def shared_groups(self, column: str) -> int:
+        """How many groups have rows both in the holdout and in the training set."""
+
+    def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
+        """How the rows stand when each group of the column ``within`` is put in order."""
+
+    def unknown_values(self, column: str, known: frozenset[str]) -> int:
+        """How many rows, sealed or training, have a value in the column whose text is none of the known ones."""
 
 
 class DependenceModel(ABC):
     """How sealed rows hang together (theory, section 4).
 
+    Models are frozen, hashable and comparable.
+
     Attributes:
+        kind: Name of the model in its plain data.
         binomial_tails: Whether averages have the exact binomial-KL tails of independent rows, not only Hoeffding's.
     """
 
+    __slots__ = ()
+
+    kind: ClassVar[str]
     binomial_tails: ClassVar[bool] = False
 
     @abstractmethod
@@ -27,11 +78,18 @@ class DependenceModel(ABC):
         Args:
             curve: The mechanism's own curve, for data sets that differ in one row.
             rows: Number of sealed rows.
+
+        Raises:
+            DependenceError: If the model says too little to bound it.
         """
 
     @abstractmethod
     def concentration(self, rows: int) -> float:
-        """Effective number of independent rows for the average of a fixed query (S5)."""
+        """Effective number of independent rows for the average of a fixed query (S5).
+
+        Raises:
+            DependenceError: If the model says too little to bound it.
+        """
 
     @abstractmethod
     def describe(self) -> str:
@@ -40,3 +98,37 @@ class DependenceModel(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The model as plain data with its ``kind``; part of the certificate."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; `everhold.dependence.dependence_from_dict` finds the class."""
+
+    @property
+    def miss(self) -> float:
+        """Probability that the model itself is wrong, because it was learned from rows; every promise gives it up."""
+        return 0.0
+
+    def training_distance(self) -> float:
+        """How far the sealed rows are from independent of the training rows, in total variation (S3 gives it up).
+
+        Statements that look at the leakage (S1) count the training rows there instead.
+        """
+        return 0.0
+
+    def bayesian_price(self, epsilon: float, rows: int) -> float:
+        """``max_i min_Q (|N_i|+1)/(epsilon - 4 b_i)``, the reciprocal of a privacy loss that gives ``epsilon``-BDP.
+
+        Without structure all other rows are nearby (an empty quilt), which is always right.
+
+        Source: Zhao 2017, Lemmas 2 and 3 (P5).
+        """
+        return rows / epsilon
+
+    def bind(self, structure: RowStructure) -> DependenceModel:
+        """The model for these very rows: columns are looked up, and what does not match is refused.
+
+        Raises:
+            DependenceError: If the model does not match the rows.
+        """
+        return self

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from everhold.dependence.base import DependenceModel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from everhold.privacy.curves import PrivacyCurve
 
 __all__ = ["Independent"]
@@ -22,6 +24,7 @@ class Independent(DependenceModel):
         20000.0
     """
 
+    kind: ClassVar[str] = "independent"
     binomial_tails: ClassVar[bool] = True
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
@@ -32,6 +35,10 @@ class Independent(DependenceModel):
         """All rows count (S5)."""
         return float(rows)
 
+    def bayesian_price(self, epsilon: float, rows: int) -> float:
+        """No other row is nearby and none is influenced: differential privacy is Bayesian differential privacy."""
+        return 1.0 / epsilon
+
     def describe(self) -> str:
         """The assumption in one plain sentence."""
         return "each sealed row was drawn independently of all the others and of the training set"
@@ -39,3 +46,8 @@ class Independent(DependenceModel):
     def to_dict(self) -> dict[str, Any]:
         """``{"kind": "independent"}``."""
         return {"kind": "independent"}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        return cls()

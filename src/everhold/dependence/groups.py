@@ -1,0 +1,162 @@
+"""Rows that come in groups: households, patients, days, aircraft."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from everhold.dependence.base import DependenceModel
+from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
+from everhold.errors import DependenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from everhold.dependence.base import RowStructure
+    from everhold.privacy.curves import PrivacyCurve
+
+__all__ = ["Groups"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Groups(DependenceModel):
+    """Rows of one group may depend on each other in any way; groups are independent of each other.
+
+    Which rows belong together is taken as given: it is public, and population values are for these groups.
+
+    Args:
+        groups: Name of the column whose equal values make a group; or the size of all groups; or the sizes of the
+            groups. The sizes of a column are looked up when rows are sealed.
+
+    Attributes:
+        column: Name of the column; None if only sizes were given.
+        counts: Pairs (size, number of groups of that size), by size; empty until the sizes are known.
+
+    Raises:
+        DependenceError: If a size is not a whole number of at least 1.
+
+    Examples:
+        >>> Groups([2, 2, 4]).concentration(8)
+        2.666...
+        >>> Groups(5).concentration(20_000)
+        4000.0
+    """
+
+    kind: ClassVar[str] = "groups"
+
+    column: str | None
+    counts: tuple[tuple[int, int], ...]
+
+    def __init__(self, groups: str | int | Iterable[int]) -> None:
+        if isinstance(groups, str):
+            self._set(groups, {})
+        else:
+            sizes = [groups] if isinstance(groups, int) else list(groups)
+            self._set(None, Counter(map(_whole, sizes)))
+            if not self.counts:
+                raise DependenceError("there are no groups; expected at least one size; name a column or give sizes")
+
+    def _set(self, column: str | None, counts: Mapping[int, int]) -> None:
+        object.__setattr__(self, "column", column)
+        object.__setattr__(self, "counts", tuple(sorted(counts.items())))
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[int, int], *, column: str | None = None) -> Self:
+        """Groups of known sizes.
+
+        Args:
+            counts: Size to the number of groups of that size.
+            column: Name of the column that they come from.
+        """
+        made = cls([1])
+        made._set(column, {_whole(size): _whole(number) for size, number in counts.items()})
+        return made
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the known groups."""
+        return sum(size * number for size, number in self._known())
+
+    @property
+    def groups(self) -> int:
+        """Number of known groups."""
+        return sum(number for _, number in self._known())
+
+    def _known(self) -> tuple[tuple[int, int], ...]:
+        if not self.counts:
+            raise DependenceError(
+                f"the groups of column {self.column!r} have no sizes until rows are sealed; expected sizes to plan "
+                "with, such as Groups(5) for groups of five or Groups([3, 2, 5])"
+            )
+        return self.counts
+
+    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
+        """A row's whole group may change with it (S4, H = size of the group); other numbers of rows keep the shares."""
+        total = self.rows
+        classes = tuple(
+            RowClass(size * number / total, (Spread.quilt(nearby=size - 1),)) for size, number in self._known()
+        )
+        return curve if self.counts[-1][0] == 1 else LeakageCurve(curve, classes)
+
+    def concentration(self, rows: int) -> float:
+        """``n^2 / sum k_c^2`` for groups of sizes k_c (S5); for other numbers of rows in proportion."""
+        return rows * self.rows / sum(size * size * number for size, number in self._known())
+
+    def bayesian_price(self, epsilon: float, rows: int) -> float:
+        """The quilt of a row is empty and its group is nearby: ``k / epsilon`` for the largest group."""
+        return self._known()[-1][0] / epsilon
+
+    def bind(self, structure: RowStructure) -> Groups:
+        """Look up the sizes of the groups; no group may have rows in the training set, too."""
+        if self.column is None:
+            if self.rows != structure.rows:
+                raise DependenceError(
+                    f"the groups have {self.rows} rows and the holdout has {structure.rows}; expected as many; "
+                    "name the column of the groups instead of their sizes"
+                )
+            return self
+        shared = structure.shared_groups(self.column)
+        if shared:
+            raise DependenceError(
+                f"{shared} groups of column {self.column!r} have rows in the holdout and in the training set; expected "
+                "none, for rows of one group tell about each other; put whole groups on one side",
+                shared=shared,
+            )
+        return Groups.of_counts(structure.group_sizes(self.column), column=self.column)
+
+    def describe(self) -> str:
+        """The assumption in one plain sentence."""
+        of = "" if self.column is None else f" (equal values of column {self.column!r})"
+        if not self.counts:
+            return f"rows of different groups{of} are independent; inside a group anything is allowed"
+        largest = self.counts[-1][0]
+        return (
+            f"the sealed rows form {self.groups:,} groups{of} of at most {largest:,} rows; rows of different groups "
+            "are independent of each other and of the training set; inside a group anything is allowed"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"kind": "groups", "column", "counts": [[size, groups of that size], ...]}``."""
+        return {"kind": self.kind, "column": self.column, "counts": [list(pair) for pair in self.counts]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; ``{"kind": "groups", "sizes": [...]}`` is understood, too."""
+        if "sizes" in data:
+            return cls(data["sizes"])
+        counts = {int(size): int(number) for size, number in data["counts"]}
+        if not counts and data.get("column") is not None:
+            return cls(str(data["column"]))
+        return cls.of_counts(counts, column=data.get("column"))
+
+
+def _whole(size: Any) -> int:
+    try:
+        number = operator.index(size)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise DependenceError(f"the size {size!r} of a group makes no sense; expected whole numbers of at least 1")
+    return number
