@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from everhold.answers import Answer, QuotedPrice, Transcript
     from everhold.certificate import Certificate, verify_certificate
-    from everhold.dependence import DependenceModel, Independent
+    from everhold.dependence import DependenceModel, Groups, Independent
     from everhold.errors import (
         AuthError,
         BudgetExhausted,
@@ -49,6 +49,7 @@ _HOMES = {
     ),
     "everhold.dependence": (
         "DependenceModel",
+        "Groups",
         "Independent",
     ),
     "everhold.errors": (
@@ -110,6 +111,7 @@ __all__ = [
     "EverholdError",
     "EverholdWarning",
     "GaussianMechanism",
+    "Groups",
     "GuessAndCheck",
     "Holdout",
     "HoldoutNotFound",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.dependence import DependenceModel, dependence_from_dict
 from everhold.errors import (
+    DependenceError,
     HoldoutRejected,
     IntegrityError,
     NonAdaptiveWarning,
@@ -27,6 +29,7 @@ from everhold.queries.expressions import ColumnKind
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from everhold.dependence import RowStructure
     from everhold.keys import StewardKey
     from everhold.rows.sealing import SealedFiles
 
@@ -47,15 +50,17 @@ def chosen_mechanism(
     mechanism: Mechanism | str | None,
     sealed: SealedFiles,
     *,
+    structure: RowStructure,
     queries: int,
     overfits: int | None,
     confidence: float,
     slack: float,
     dependence: DependenceModel | None,
 ) -> Mechanism:
-    """The mechanism that was named, or the best one for the wish.
+    """The mechanism that was named, or the best one for the wish, with the dependence bound to these rows.
 
     Raises:
+        DependenceError: If the dependence does not match the rows.
         HoldoutRejected: If a mechanism is given that was planned for another number of rows.
         ValueError: If the wish makes no sense.
     """
@@ -75,14 +80,22 @@ def chosen_mechanism(
                 "the mechanism was planned for another dependence of the rows than the one declared; expected the "
                 "same; tune the mechanism with dependence=...; nothing was created"
             )
-        return mechanism
+        return replace(mechanism, dependence=_bound(mechanism.dependence, structure))
     wish: dict[str, Any] = {
         "rows": sealed.rows, "queries": queries, "overfits": planned_overfits(overfits, queries),
-        "confidence": confidence, "slack": slack, "dependence": dependence,
+        "confidence": confidence, "slack": slack,
+        "dependence": None if dependence is None else _bound(dependence, structure),
     }  # fmt: skip
     if mechanism is not None:
         return tuned_mechanism(mechanism, **wish)
     return best_mechanism(**wish, with_guesses=sealed.training_rows > 0)
+
+
+def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceModel:
+    try:
+        return dependence.bind(structure)
+    except DependenceError as reason:
+        raise DependenceError(f"{reason.message}; nothing was created", **reason.data) from None
 
 
 def make_configuration(

@@ -38,6 +38,7 @@ from everhold.queries.mean import ConditionalMean, MeanQuery
 from everhold.queries.statistical import StatisticalQuery
 from everhold.rows.probe import made_up_rows, try_estimator, try_on_public_rows
 from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
+from everhold.rows.structure import FileStructure
 from everhold.rows.table import StoredRows
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ class Holdout:
 
         Raises:
             HoldoutRejected: If the rows or settings cannot be sealed. Nothing was created.
+            DependenceError: If the dependence does not match the rows. Nothing was created.
             ValueError: If the wish makes no sense. Nothing was created.
         """
         if not _NAMES.fullmatch(name):
@@ -180,10 +182,11 @@ class Holdout:
         store: LedgerStore | None = None
         try:
             sealed = seal_rows(folder, holdout=holdout, training=training, label=label, row_id=row_id)
-            chosen = chosen_mechanism(
-                mechanism, sealed, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-                dependence=dependence,
-            )  # fmt: skip
+            with FileStructure(folder, sealed) as structure:
+                chosen = chosen_mechanism(
+                    mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
+                    slack=slack, dependence=dependence,
+                )  # fmt: skip
             key = StewardKey.create(folder / KEY_FILE)
             configuration = make_configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
             state = chosen.start(_noise(seed, asked=-1))

@@ -229,3 +229,34 @@ def test_the_demonstration_in_every_format(study, everhold, monkeypatch):
     assert lines == [{"holdout": "bare", "reported": "0.8"}, {"holdout": "everhold", "reported": "0.7"}]
     assert everhold("demo").stdout == "the bare holdout is refuted\n"
     assert [folder.name for folder in folders] == ["demo-output", "there", "demo-output"]
+
+
+def test_groups_reach_the_holdout_and_its_promise(study, everhold):
+    printed = everhold(*CREATE, "--overfits", "2", "--groups", "id").stdout
+    assert "independent groups of rows" in printed
+    status = json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)
+    assert status["dependence"] == {"kind": "groups", "column": "id", "counts": [[1, 1000]]}
+
+
+def test_a_model_file_reaches_the_holdout(study, everhold):
+    (study / "m.json").write_text('{"kind": "groups", "sizes": [4, 1]}')
+    everhold(*CREATE, "--overfits", "2", "--model", "m.json")
+    status = json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)
+    assert status["dependence"]["counts"] == [[1, 200], [4, 200]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("--groups", "late"), 9, "2 groups of column 'late' have rows in the holdout and in the training set"),
+        (("--groups", "home"), 9, "'home' of the dependence does not exist"),
+        (("--model", "bad.json"), 9, "holds no dependence model"),
+        (("--model", "none.json"), 1, "none.json"),
+        (("--model", "bad.json", "--groups", "late"), 2, "both given"),
+    ],
+)
+def test_a_dependence_that_cannot_be_used(study, everhold, arguments, code, reason):
+    (study / "bad.json").write_text("[1, 2")
+    result = everhold(*CREATE, *arguments, code=code)
+    assert reason in result.stderr
+    assert not (study / "new.db").exists()

@@ -3,13 +3,13 @@
 import json
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from planning_samples import GRID, wish
 
-from everhold.dependence import DependenceModel
+from everhold.dependence import Groups
 from everhold.errors import VacuousGuaranteeWarning
 from everhold.guarantees.published import STATEMENTS, zhao_theorem_2_rows
 from everhold.holdout import Holdout
@@ -24,23 +24,6 @@ ULP = 1e-12
 @pytest.fixture(scope="module")
 def asked():
     return plan(rows=20_000, queries=200, overfits=5, radius=0.1)
-
-
-@dataclass(frozen=True)
-class Pairs(DependenceModel):
-    """Rows that come in equal pairs."""
-
-    def leakage(self, curve, rows):
-        return curve.group(2)
-
-    def concentration(self, rows):
-        return rows / 2
-
-    def describe(self):
-        return "rows come in pairs"
-
-    def to_dict(self):
-        return {"kind": "pairs"}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +176,7 @@ def test_a_line_beyond_every_holdout_has_a_reason():
 
 
 def test_published_statements_promise_nothing_for_dependent_rows():
-    tied, independent = (plan(rows=20_000, queries=100, dependence=rows) for rows in (Pairs(), None))
+    tied, independent = (plan(rows=20_000, queries=100, dependence=rows) for rows in (Groups(2), None))
     assert all(line.radius is None and "independent" in line.note for line in tied.published)
     assert tied.best.radius > independent.best.radius
     assert [c.is_promise for c in best_radius(tied.line("gaussian").tuned)] == [True]

@@ -39,7 +39,10 @@ _LABELS = {
     "guess": "confirmed: the analyst's own guess",
     "holdout": "taken from the sealed rows",
     "refused": "refused",
+    "counts": "sizes of the groups, and how many there are of each",
+    "effective_rows": "effective rows, the independent rows that they are worth",
 }
+_MOST_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def _assumptions(section: Mapping[str, Any]) -> Block:
         "What is assumed about the rows, and how to tell if it is wrong",
         bullets=tuple(f"It is assumed that {text}." for text in (*section["stated"], *section["always"])),
         after=tuple(section["how_to_tell"]),
-        items=tuple((f"dependence: {_label(name)}", _value(value)) for name, value in section["dependence"].items()),
+        items=tuple((f"dependence: {_label(name)}", _brief(value)) for name, value in section["dependence"].items()),
     )
 
 
@@ -171,6 +174,14 @@ def _label(name: str) -> str:
     return _LABELS.get(name, name.replace("_", " "))
 
 
+def _brief(value: Any) -> str:
+    """A value of the dependence, which may be a large table: the document has it in full."""
+    text = _value(value)
+    return (
+        text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN].rsplit(',', 1)[0]}, ... (in full in the document)"
+    )
+
+
 def _value(value: Any) -> str:
     if value is None:
         return "none"
@@ -181,5 +192,5 @@ def _value(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_value(inner)}" for name, inner in value.items())
     if isinstance(value, list):
-        return ", ".join(map(_value, value))
+        return ", ".join(f"({_value(inner)})" if isinstance(inner, list) else _value(inner) for inner in value)
     return str(value)

@@ -14,11 +14,19 @@ __all__ = ["DETERMINISTIC", "add_words", "short_dependence"]
 
 _LARGE_EPSILON = 10.0
 _USELESS_RADIUS = 0.5
+_ROUNDING = 1e-9
 
 DETERMINISTIC = frozenset({"guess_and_check", "sample_splitting", "empirical"})
 """Mechanisms that add no noise."""
 
-_ROWS = {"independent": "independent rows"}
+_ROWS = {
+    "independent": "independent rows",
+    "groups": "independent groups of rows",
+    "markov_chain": "rows in a Markov chain",
+    "gaussian_ar1": "rows in an autoregressive series",
+    "bayesian_network": "rows in a Bayesian network",
+    "markov_network": "rows in a Markov network",
+}
 
 _HOW_TO_TELL = {
     "independent": (
@@ -28,6 +36,44 @@ _HOW_TO_TELL = {
         "look for an order in time or space; and ask how the rows were collected. The answers themselves cannot "
         "show it.",
         "If it is wrong, the intervals are too narrow. Declare the dependence when the holdout is created.",
+    ),
+    "groups": (
+        "The assumption is wrong if rows of different groups share a source too: one doctor of many patients, one "
+        "storm over many airports, days that follow each other.",
+        "To check, look for another identifier or an order in time that joins rows of different groups, also across "
+        "holdout and training, and ask how the groups were chosen.",
+        "If it is wrong, the intervals are too narrow. Declare the larger groups when the holdout is created. Which "
+        "rows belong together is taken as given: the population's value is the one for such groups.",
+    ),
+    "markov_chain": (
+        "The assumption is wrong if the past tells more about the next state than the present state does, if the "
+        "transition probabilities change with time (seasons, trends), or if rows share more than their state.",
+        "To check, compare the transition counts of early and late training rows, and count pairs of steps: given the "
+        "present state, the next one must not depend on the one before.",
+        "If it is wrong, the intervals may be too narrow. Let the state tell more, split at larger gaps, or declare "
+        "stretches of time as groups.",
+    ),
+    "gaussian_ar1": (
+        "The assumption is wrong if the series has seasons or a trend, if its values are far from normal, or if rows "
+        "share more than this one value.",
+        "To check, look at the residuals of the training rows: they must look normal and must not be correlated with "
+        "each other, and early and late stretches must have the same mean and spread.",
+        "If it is wrong, the intervals may be too narrow. Remove season and trend first, or declare stretches of time "
+        "as groups.",
+    ),
+    "bayesian_network": (
+        "The assumption is wrong if rows influence each other along lines that the network does not have, or more "
+        "strongly than its tables say.",
+        "To check, compare the tables with what is known from elsewhere, and ask what rows share besides their parents "
+        "in the network.",
+        "If it is wrong, the intervals may be too narrow. Add the missing lines, or declare whole families as groups.",
+    ),
+    "markov_network": (
+        "The assumption is wrong if rows influence each other along lines that the network does not have, or more "
+        "strongly than its factors say.",
+        "To check, compare the factors with what is known from elsewhere, and ask what rows share besides their "
+        "neighbours in the network.",
+        "If it is wrong, the intervals may be too narrow. Add the missing lines, or declare components as groups.",
     ),
 }
 _HOW_TO_TELL_OTHERWISE = (
@@ -102,6 +148,19 @@ _THEOREMS = {
     "sample_splitting": (_SPLITTING, "description length"),
     "empirical": (_HOEFFDING, "concentration"),
 }
+_UNKNOWN_THEOREM = ("See the documentation.", "theory")
+_TRANSFER_OF_DEPENDENT_ROWS = (
+    "Other rows tell about a row, too. So leak(epsilon) counts, for each row, all rows that may change with it under "
+    "the declared dependence, and not that row alone; it is the average over rows (statement S4)."
+)
+_CONCENTRATION_OF_DEPENDENT_ROWS = (
+    "Rows that hang together say less than independent ones. In the bound, n is not the number of rows but the number "
+    "of independent rows that they are worth under the declared dependence (statement S5), called effective rows here."
+)
+_LESS_THAN_BETA = (
+    "Beta is smaller than one minus the probability of the promise: the difference pays for the chance that the "
+    "dependence was learned wrongly, or that training rows tell about sealed ones."
+)
 
 _NOT_PROMISED = (
     "Truth about another population than the one the rows were drawn from, or about the same one at another time.",
@@ -129,7 +188,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     sections = {name: dict(section) for name, section in facts.items()}
     name, simulation = str(facts["mechanism"]["name"]), bool(facts["issue"]["simulation"])
     dependence = facts["assumptions"]["dependence"]
-    theorem, page = _THEOREMS.get(name, ("See the documentation.", "theory"))
+    _, page = _THEOREMS.get(name, _UNKNOWN_THEOREM)
     sections["promise"] |= {
         "sentence": _sentence(facts["promise"], name, dependence, simulation=simulation),
         "explanation": _explanation(facts["promise"], name),
@@ -139,11 +198,24 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
         "how_to_tell": list(_HOW_TO_TELL.get(str(dependence.get("kind")), _HOW_TO_TELL_OTHERWISE)),
     }
     sections["mechanism"] |= {"explanation": _MECHANISMS.get(name, "See the documentation.")}
-    sections["theorem"] |= {"says": theorem, "source": _source(str(facts["theorem"]["statement"]), page)}
+    sections["theorem"] |= {
+        "says": _theorem(facts, name, dependence),
+        "source": _source(str(facts["theorem"]["statement"]), page),
+    }
     sections["privacy"] |= {"explanation": _privacy(facts["privacy"], name, dependence, simulation=simulation)}
     sections["not_promised"] |= {"items": [_secrecy(facts["privacy"]), *_NOT_PROMISED]}
     sections["issue"] |= {"banner": _banner() if simulation else None}
     return sections
+
+
+def _theorem(facts: Mapping[str, Mapping[str, Any]], mechanism: str, dependence: Mapping[str, Any]) -> str:
+    says, page = _THEOREMS.get(mechanism, _UNKNOWN_THEOREM)
+    said = [says]
+    if dependence.get("kind") != "independent":
+        said.append(_TRANSFER_OF_DEPENDENT_ROWS if page == "transfer" else _CONCENTRATION_OF_DEPENDENT_ROWS)
+    if facts["theorem"]["numbers"].get("beta", 1.0) < (1.0 - facts["promise"]["confidence"]) * (1.0 - _ROUNDING):
+        said.append(_LESS_THAN_BETA)
+    return " ".join(said)
 
 
 def _sentence(promise: Mapping[str, Any], mechanism: str, dependence: Mapping[str, Any], *, simulation: bool) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,14 +13,17 @@ from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format
 
 if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
 
 __all__ = [
     "STORAGE_VARIABLE",
     "FormatOption",
+    "ModelOption",
     "NameArgument",
     "StorageArgument",
     "address_of",
+    "model_from",
     "opened",
     "place_of",
     "storage_of",
@@ -35,6 +40,34 @@ StorageArgument = Annotated[
 ]
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The holdout's name.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How the result is printed on stdout.")]
+
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(help="How the rows hang together: a JSON file, as 'everhold dependence fit' writes it."),
+]
+
+
+def model_from(path: Path) -> DependenceModel:
+    """The dependence model of a JSON file.
+
+    Raises:
+        DependenceError: If the file holds no model.
+        OSError: If it cannot be read.
+    """
+    from everhold.dependence import dependence_from_dict
+    from everhold.errors import DependenceError
+
+    try:
+        data = json.loads(path.read_bytes())
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise DependenceError(
+            f"the file {path.name!r} holds no dependence model; expected JSON such as "
+            '{"kind": "markov_chain", "transition": [[0.9, 0.1], [0.2, 0.8]]}; '
+            "make one with 'everhold dependence fit'"
+        )
+    return dependence_from_dict(data)
 
 
 def place_of(storage: str, name: str | None) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from everhold.cli.arguments import (
     NameArgument,
     StorageArgument,
     address_of,
+    model_from,
     opened,
     place_of,
     storage_of,
@@ -67,6 +68,13 @@ def create(
         str | None,
         typer.Option(help="Column that names rows; no row may be in both files.", rich_help_panel=_ROWS),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Rows with equal values of this column belong together.", rich_help_panel=_ROWS),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="How the rows hang together: a JSON file.", rich_help_panel=_ROWS)
+    ] = None,
     mechanism: Annotated[
         str | None,
         typer.Option(
@@ -99,20 +107,27 @@ def create(
         --training train.parquet --label late
 
     The rows are copied beside the database; put the originals away.
+    Rows of one household, patient or day: --groups COLUMN. A time series:
+    --model FILE.json, made by 'everhold dependence fit'.
     With --format json or csv, 'everhold status' comes along with the promise.
 
     Exit codes:
       0  created
       2  the wish makes no sense; nothing was created
       3  the rows or the name cannot be used; nothing was created
+      9  the groups or the model do not match the rows; nothing was created
     """
     place = place_of(storage, name)
+    if groups is not None and model is not None:
+        raise Misuse("--groups and --model are both given; expected one of them; leave the other out")
+    from everhold.dependence import Groups
     from everhold.holdout import Holdout
 
     with arguments_checked():
         created = Holdout.create(
             *place, holdout=holdout, training=training, label=label, row_id=row_id, mechanism=mechanism,
             queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+            dependence=Groups(groups) if groups is not None else None if model is None else model_from(model),
         )  # fmt: skip
     with created:
         promise = created.certificate().promise

@@ -111,12 +111,13 @@ class Groups(DependenceModel):
     def bind(self, structure: RowStructure) -> Groups:
         """Look up the sizes of the groups; no group may have rows in the training set, too."""
         if self.column is None:
-            if self.rows != structure.rows:
+            times, rest = divmod(structure.rows, self.rows)
+            if rest:
                 raise DependenceError(
-                    f"the groups have {self.rows} rows and the holdout has {structure.rows}; expected as many; "
-                    "name the column of the groups instead of their sizes"
+                    f"the groups have {self.rows} rows and the holdout has {structure.rows}; expected as many, or a "
+                    "multiple; name the column of the groups instead of their sizes"
                 )
-            return self
+            return Groups.of_counts({size: times * number for size, number in self.counts})
         shared = structure.shared_groups(self.column)
         if shared:
             raise DependenceError(

@@ -65,17 +65,19 @@ class Spread:
                 raise the bound.
         """
         masses = np.asarray(law, dtype=np.float64)
-        counts = (np.flatnonzero(masses[1:] > 0.0) + 1).astype(np.int64)
-        if len(counts) > most:
-            exact = most // 2  # small numbers carry the most: they stay as they are
-            steps = np.geomspace(counts[exact - 1] + 1, counts[-1], most - exact)
-            ends = np.unique(np.concatenate([counts[:exact], np.ceil(steps).astype(np.int64), counts[-1:]]))
-            larger = np.searchsorted(ends, counts)
-            used = np.unique(larger)
-            counts, weights = ends[used], np.bincount(larger, weights=masses[counts])[used]
-        else:
-            weights = masses[counts]
-        return cls(tuple(counts.tolist()), tuple(weights.tolist()), lost=lost)
+        counts = np.flatnonzero(masses[1:] > 0.0) + 1
+        ends = counts if len(counts) <= most else _coarse(counts, most)
+        larger = np.searchsorted(ends, counts)
+        weights = np.bincount(larger, weights=masses[counts], minlength=len(ends))
+        used = np.unique(larger)
+        return cls(tuple(map(int, ends[used])), tuple(map(float, weights[used])), lost=lost)
+
+
+def _coarse(counts: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """At most ``most`` of increasing numbers, with the largest; the small ones carry the most and stay."""
+    exact = most // 2
+    steps = np.geomspace(counts[exact], counts[-1], most - exact)
+    return np.unique(np.concatenate([counts[:exact], counts[np.searchsorted(counts, steps * (1.0 - 1e-12))]]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,4 +141,4 @@ def _shifted(curve: PrivacyCurve, count: int, influence: float, epsilon: NDArray
 
 def _evaluated(bound: Spread, table: dict[tuple[int, float], NDArray[np.float64]]) -> NDArray[np.float64]:
     rows = np.array([table[count, bound.influence] for count in bound.counts])
-    return np.minimum(bound.lost + np.asarray(bound.weights) @ rows, 1.0)
+    return np.asarray(np.minimum(bound.lost + np.asarray(bound.weights) @ rows, 1.0))

@@ -39,6 +39,7 @@ class AdditiveNoise(Mechanism):
 
     scale: float
 
+    reads_leakage: ClassVar[bool] = True
     _privacy_delta: ClassVar[float]
 
     def __post_init__(self) -> None:
@@ -77,7 +78,7 @@ class AdditiveNoise(Mechanism):
 
     def _bound(self) -> TransferBound:
         alpha, exceedance = self._sampling()
-        leak = leakage_bound(self.dependence.leakage(self.curve(), self.rows), confidence=self.confidence)
+        leak = leakage_bound(self.dependence.leakage(self.curve(), self.rows), confidence=self.statement_confidence)
         excess = (exceedance + leak.delta) / self.beta
         return TransferBound(radius=alpha + leak.bias + excess, alpha=alpha, epsilon=leak.epsilon, excess=excess)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from everhold.dependence import Independent
+from everhold.errors import DependenceError
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
 
@@ -115,7 +116,7 @@ class SampleSplitting(BareAverage):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.dependence, Independent):
-            raise ValueError(
+            raise DependenceError(
                 f"sample splitting needs independent rows and they are {self.dependence.to_dict()['kind']!r}: parts of "
                 "rows that depend on each other tell about the next part; choose another mechanism"
             )

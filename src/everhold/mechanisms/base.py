@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from everhold.dependence import DependenceModel, Independent
+from everhold.errors import DependenceError
 from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
 from everhold.privacy.noise import LARGEST_SCALE
 from everhold.queries.evaluation import UNIT, Evaluations
@@ -177,6 +178,7 @@ class Mechanism(ABC):
     name: ClassVar[str]
     needs_guess: ClassVar[bool] = False
     adaptive: ClassVar[bool] = True
+    reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
 
     def __post_init__(self) -> None:
         whole(self, "rows", "queries", "unit")
@@ -186,11 +188,27 @@ class Mechanism(ABC):
             )
         if self.rows * self.unit > MOST_GRID_STEPS:
             raise ValueError(f"rows is {self.rows}; expected at most {MOST_GRID_STEPS // self.unit} with this grid")
+        if self.statement_confidence >= 1.0:
+            raise DependenceError(
+                f"the dependence of the rows alone leaves {self.statement_confidence - self.confidence:.3g} to chance, "
+                f"and the promise may fail with probability {1.0 - self.confidence:.3g} at most; expected less; leave "
+                "a larger gap to the training rows, learn the model from more rows, or wish for less confidence"
+            )
+
+    @property
+    def statement_confidence(self) -> float:
+        """With which probability the statement has to hold, so that the promise holds with the promised one.
+
+        A dependence model that was learned may be wrong, and training rows may tell about sealed ones (S3): these
+        probabilities come off beta. S1 looks at the training rows in the leakage instead.
+        """
+        apart = 0.0 if self.reads_leakage else self.dependence.training_distance()
+        return self.confidence + self.dependence.miss + apart
 
     @property
     def beta(self) -> float:
-        """Probability that is left for the promise to fail."""
-        return 1.0 - self.confidence
+        """Probability that is left for the statement to fail."""
+        return 1.0 - self.statement_confidence
 
     @property
     def steps(self) -> int:

@@ -66,6 +66,7 @@ class Thresholdout(Mechanism):
     answer_scale: float
 
     name: ClassVar[str] = "thresholdout"
+    reads_leakage: ClassVar[bool] = True
     needs_guess: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -148,10 +149,10 @@ class Thresholdout(Mechanism):
 
         def leak(loss: float) -> float:
             curve = draft.dependence.leakage(PureCurve(loss, times=planned), rows)
-            return leakage_bound(curve, confidence=confidence).total
+            return leakage_bound(curve, confidence=draft.statement_confidence).total
 
         best = best_scales(
-            leak, rows=rows, queries=queries, overfits=planned, confidence=confidence,
+            leak, rows=rows, queries=queries, overfits=planned, confidence=draft.statement_confidence,
             ratio=(1.0 + slack) / (1.0 - slack),
         )  # fmt: skip
         tuned = replace(
@@ -178,7 +179,8 @@ class Thresholdout(Mechanism):
         return PureCurve(self.unit * (1.0 / first + 2.0 / comparison + 1.0 / answer), times=self.overfits)
 
     def _leak(self) -> LeakageBound:
-        return leakage_bound(self.dependence.leakage(self.curve(), self.rows), confidence=self.confidence)
+        curve = self.dependence.leakage(self.curve(), self.rows)
+        return leakage_bound(curve, confidence=self.statement_confidence)
 
     def _error(self, leak: LeakageBound, *, require_two_sided: bool = False) -> _Error:
         """S1's error beyond the threshold, at its best x; covers needless spending wherever the threshold allows it."""

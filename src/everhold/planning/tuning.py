@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everhold.dependence import DependenceModel, Independent
+from everhold.errors import DependenceError
 from everhold.mechanisms import MECHANISMS, Mechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from everhold.planning.wish import Wish
 
 __all__ = ["best_mechanism", "tuned_for", "tuned_mechanism"]
@@ -71,15 +70,24 @@ def best_mechanism(
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: How the rows hang together; independent by default.
         with_guesses: Whether every question comes with a guess, such as a training estimate.
+
+    Raises:
+        ValueError: If the wish makes no sense.
+        DependenceError: If no mechanism can serve rows that hang together so.
     """
-
-    def candidates() -> Iterator[Mechanism]:
-        for name, kind in MECHANISMS.items():
-            fits = name != "sample_splitting" or queries <= rows
-            if kind.adaptive and fits and (with_guesses or not kind.needs_guess):
-                yield tuned_mechanism(
-                    name, rows=rows, queries=queries, overfits=overfits,
-                    confidence=confidence, slack=slack, dependence=dependence,
-                )  # fmt: skip
-
-    return min(candidates(), key=lambda mechanism: mechanism.promise().radius)
+    wish: dict[str, Any] = {
+        "rows": rows, "queries": queries, "overfits": overfits, "confidence": confidence, "slack": slack,
+        "dependence": dependence,
+    }  # fmt: skip
+    tuned: list[Mechanism] = []
+    refused: list[DependenceError] = []
+    for name, kind in MECHANISMS.items():
+        fits = name != "sample_splitting" or queries <= rows
+        if kind.adaptive and fits and (with_guesses or not kind.needs_guess):
+            try:
+                tuned.append(tuned_mechanism(name, **wish))
+            except DependenceError as reason:
+                refused.append(reason)
+    if not tuned:
+        raise refused[0]
+    return min(tuned, key=lambda mechanism: mechanism.promise().radius)

@@ -1,0 +1,74 @@
+"""What every dependence model has to pass: inherit `DependenceContract` and define `make`.
+
+::
+
+    class TestMine(DependenceContract):
+        def make(self):
+            return Mine(...)
+"""
+
+import json
+
+import numpy as np
+
+from everhold.dependence import Independent, dependence_from_dict
+from everhold.mechanisms import GaussianMechanism, GuessAndCheck, LaplaceMechanism, Thresholdout
+from everhold.privacy.curves import GaussianCurve, PureCurve
+
+EPSILONS = np.concatenate([[0.0], np.geomspace(1e-4, 20.0, 40)])
+CURVES = (GaussianCurve(0.3), PureCurve(0.05, times=4), PureCurve(0.0))
+MECHANISMS_THAT_ADAPT = (GaussianMechanism, LaplaceMechanism, Thresholdout, GuessAndCheck)
+
+
+class DependenceContract:
+    """Properties of every model; `make` returns one that can be planned with."""
+
+    rows = 2_000
+
+    def make(self):
+        raise NotImplementedError
+
+    def test_plain_data_and_back(self):
+        model = self.make()
+        data = json.loads(json.dumps(model.to_dict(), allow_nan=False))
+        again = dependence_from_dict(data)
+        assert again == model
+        assert hash(again) == hash(model)
+        assert data["kind"] == model.kind
+
+    def test_the_leakage_is_a_curve_and_never_below_that_of_independent_rows(self):
+        model = self.make()
+        for curve in CURVES:
+            leak = model.leakage(curve, self.rows).delta(EPSILONS)
+            assert np.all((leak >= 0.0) & (leak <= 1.0 + 1e-12))
+            assert np.all(np.diff(leak) <= 1e-12)
+            assert np.all(leak >= curve.delta(EPSILONS) * (1.0 - 1e-9))
+
+    def test_rows_are_worth_at_most_their_number(self):
+        model = self.make()
+        assert 0.0 < model.concentration(self.rows) <= self.rows
+
+    def test_twice_the_rows_are_not_worth_less(self):
+        model = self.make()
+        assert model.concentration(2 * self.rows) >= model.concentration(self.rows)
+
+    def test_every_mechanism_promises_less_than_for_independent_rows(self):
+        model = self.make()
+        for kind in MECHANISMS_THAT_ADAPT:
+            wish = {"rows": self.rows, "queries": 5, "confidence": 0.9}
+            tied, free = (kind.tuned(**wish, dependence=rows) for rows in (model, Independent()))
+            assert tied.promise().radius >= free.promise().radius * (1.0 - 1e-3)  # tuning ends near the best scale
+
+    def test_failures_that_the_model_owns_up_to_are_probabilities(self):
+        model = self.make()
+        assert 0.0 <= model.miss < 1.0
+        assert 0.0 <= model.training_distance() < 1.0
+
+    def test_bayesian_privacy_never_costs_less_than_for_independent_rows(self):
+        assert self.make().bayesian_price(0.5, self.rows) >= 2.0
+
+    def test_it_says_what_it_assumes_in_one_sentence(self):
+        said = self.make().describe()
+        assert said
+        assert said[0].islower()
+        assert not said.endswith(".")
