@@ -77,3 +77,8 @@ def test_a_dependence_that_does_not_match_creates_nothing(tmp_path, settings, re
     with pytest.raises(DependenceError, match=reason):
         sealed(tmp_path / "s.db", **settings)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_answer_explains_what_the_dependence_costs(tmp_path):
+    with sealed(tmp_path / "s.db") as holdout:
+        assert "2,000 sealed rows are worth 500 independent ones" in holdout.ask("sick > 0.5").explain()

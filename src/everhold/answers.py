@@ -29,6 +29,7 @@ class Answer(Display):
         statement: The statement that the interval rests on.
         confidence: Probability with which all intervals of this holdout hold together.
         adaptive: Whether questions may depend on earlier answers.
+        rows_worth: A sentence on what dependence between the sealed rows costs; empty for independent ones.
     """
 
     value: float | None
@@ -42,6 +43,7 @@ class Answer(Display):
     statement: str
     confidence: float
     adaptive: bool = True
+    rows_worth: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """``{"value", "low", "high", "source", "charged", "remaining", "question"}``."""
@@ -85,8 +87,8 @@ class Answer(Display):
         return (
             f"With probability {100.0 * self.confidence:.8g}%, this interval [{self.low:.4g}, {self.high:.4g}] and "
             f"those of all other answers of this holdout contain the population's values (statement {self.statement}). "
-            f"{sources[self.source]} {validity} More sealed rows, fewer planned questions or overfits, or a lower "
-            "confidence make it narrower."
+            f"{sources[self.source]} {validity} {self.rows_worth}{' ' * bool(self.rows_worth)}More sealed rows, fewer "
+            "planned questions or overfits, or a lower confidence make it narrower."
         )
 
 

@@ -379,6 +379,7 @@ class Holdout:
             statement=statement,
             confidence=self._mechanism.confidence,
             adaptive=self._mechanism.adaptive,
+            rows_worth=_worth(self._mechanism),
         )
 
     def _prepare(self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None) -> list[_Prepared]:
@@ -531,6 +532,16 @@ class Holdout:
         entries = self._store.entries(self._record.id, limit=head.sequence)
         sources = Counter(entry.answer["source"] for entry in entries)
         return make_certificate(self._record, mechanism=self._mechanism, head=head, sources=sources, key=self._key)
+
+
+def _worth(mechanism: Mechanism) -> str:
+    """What the dependence of the rows costs, in words."""
+    if mechanism.dependence.binomial_tails:
+        return ""
+    if mechanism.reads_leakage:
+        return "Sealed rows that tell about each other make it wider than it would be for independent ones."
+    worth = int(mechanism.effective_rows(mechanism.rows))
+    return f"As they depend on each other, the {mechanism.rows:,} sealed rows are worth {worth:,} independent ones."
 
 
 def _noise(seed: int | None, *, asked: int) -> Noise:
