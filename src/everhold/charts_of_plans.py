@@ -8,7 +8,7 @@ import numpy as np
 
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS
-from everhold.planning.inverse import published_bound, radius_of
+from everhold.planning.inverse import published_bound, published_statements, radius_of
 from everhold.planning.wish import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ __all__ = ["plan_by_queries", "plan_by_rows"]
 _REACH = 30.0  # how far the picture looks to either side of the wish
 _POINTS = 13
 _MOST_QUERIES = 10**7
-_LABELS = "datum.label == 'empirical' ? 'empirical (questions fixed in advance)' : datum.label"
 _PAPER, _INK, _FAINT = "#ffffff", "#24292f", "#d0d7de"
 _COLOURS = {  # Okabe and Ito, told apart by people with colour-blindness; grey for the published ones
     "gaussian": "#0072b2",
@@ -75,8 +74,7 @@ def _around(center: int, *, most: int) -> list[int]:
 def _point_of(wish: Wish, number: int) -> list[dict[str, Any]]:
     """Every radius below 1 at one place of the picture."""
     radii = {name: radius_of(name, wish) for name in _COLOURS if name not in STATEMENTS}
-    if isinstance(wish.dependence, Independent):
-        radii |= {name: published_bound(name, wish).radius for name in STATEMENTS}
+    radii |= {name: published_bound(name, wish).radius for name in published_statements(wish)}
     return [
         {"number": number, "radius": radius, "by": name, "published": name in STATEMENTS}
         for name, radius in radii.items()
@@ -88,14 +86,22 @@ def _flat(points: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return [point for places in points for point in places]
 
 
+def _label(plan: Plan) -> str:
+    """What the legend calls a line: its name, and what must be known beside it."""
+    known = {"empirical": "questions fixed in advance"}
+    if not isinstance(plan.dependence, Independent):
+        known["zhao_theorem_2"] = "proof incomplete"
+    cases = (f"datum.label == '{name}' ? '{name} ({remark})' : " for name, remark in known.items())
+    return "".join(cases) + "datum.label"
+
+
 def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -> alt.LayerChart:
     import altair as alt
 
     names = [name for name in _COLOURS if any(point["by"] == name for point in points)]
     dashes = [[5, 4] if name in STATEMENTS else [1, 0] for name in names]
-    label = "datum.label == 'empirical' ? 'empirical (questions fixed in advance)' : datum.label"
     legend = alt.Legend(
-        title=None, labelExpr=label, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=300
+        title=None, labelExpr=_label(plan), symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=300
     )
     cross_at = plan.wished_radius or plan.best.radius or 1.0
     least = min(point["radius"] for point in points)

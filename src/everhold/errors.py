@@ -13,7 +13,8 @@
     EverholdWarning          (a UserWarning)
     ├── SmallHoldoutWarning                      too few rows for a useful promise
     ├── VacuousGuaranteeWarning                  the radius is half the range or more
-    └── NonAdaptiveWarning                       the promise holds only for questions fixed in advance
+    ├── NonAdaptiveWarning                       the promise holds only for questions fixed in advance
+    └── DependenceWarning                        rows count as independent, and training rows speak against it
 
 Bad arguments of pure functions stay ``ValueError`` and ``TypeError``. A message says in lower case what was
 wrong, what was expected and what to do next; it never quotes sealed rows.
@@ -27,6 +28,7 @@ __all__ = [
     "AuthError",
     "BudgetExhausted",
     "DependenceError",
+    "DependenceWarning",
     "EverholdError",
     "EverholdWarning",
     "HoldoutNotFound",
@@ -123,3 +125,7 @@ class VacuousGuaranteeWarning(EverholdWarning):
 
 class NonAdaptiveWarning(EverholdWarning):
     """The promise holds only for questions that were fixed before the first answer was seen."""
+
+
+class DependenceWarning(EverholdWarning):
+    """The rows count as independent, and the training rows look as if they were not."""

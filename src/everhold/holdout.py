@@ -26,7 +26,8 @@ from everhold.configuration import (
     warn_of_weak_promise,
 )
 from everhold.dependence import DependenceModel
-from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
+from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
+from everhold.errors import BudgetExhausted, DependenceError, HoldoutRejected, QueryRejected
 from everhold.keys import KEY_FILE, StewardKey
 from everhold.ledger import LedgerStore, Outcome, Question
 from everhold.ledger.database import database_path
@@ -191,6 +192,9 @@ class Holdout:
             configuration = make_configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
             state = chosen.start(_noise(seed, asked=-1))
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
+            if sealed.training_rows and chosen.dependence.binomial_tails:
+                found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, brief=True)
+                warn_of_dependence(found, declared=dependence is not None)
             store = LedgerStore.open(url)
             record = store.create(name, configuration, bound_state(state, configuration), seal_key=key.seal_key)
         except BaseException:
@@ -509,6 +513,19 @@ class Holdout:
             "remaining": remaining,
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
         }
+
+    def diagnose(self) -> Diagnosis:
+        """Whether the rows hang together, judged by the training rows alone; asks nothing and costs nothing.
+
+        Raises:
+            DependenceError: If there are no training rows.
+        """
+        if self._training is None:
+            raise DependenceError(
+                "there are no training rows to look at, and the sealed ones must not be; expected a holdout that was "
+                "created with training=...; judge the dependence by how the rows were collected"
+            )
+        return diagnose_file(self._folder / TRAINING_FILE, label=self._schema.label, mechanism=self._mechanism)
 
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order."""

@@ -61,7 +61,7 @@ def test_rounding_up_many_counts_only_raises_the_bound(longest, ratio, most):
 
 @pytest.mark.parametrize(
     "spread",
-    [((0,), (1.0,)), ((2, 1), (0.5, 0.5)), ((1,), (0.5, 0.5)), ((1,), (1.1,)), ((1,), (-0.1,)),
+    [((), ()), ((0,), (1.0,)), ((2, 1), (0.5, 0.5)), ((1,), (0.5, 0.5)), ((1,), (1.1,)), ((1,), (-0.1,)),
      ((1,), (1.0,), -1.0), ((1,), (1.0,), math.inf), ((1,), (1.0,), 0.0, 2.0)],
 )  # fmt: skip
 def test_bounds_that_make_no_sense(spread):
@@ -72,3 +72,7 @@ def test_bounds_that_make_no_sense(spread):
 def test_shares_have_to_sum_to_one():
     with pytest.raises(ValueError, match=r"shares"):
         LeakageCurve(CURVE, (RowClass(0.5, (Spread.quilt(nearby=0),)),))
+
+
+def test_a_coupling_in_which_nothing_ever_differs_leaks_nothing():
+    np.testing.assert_array_equal(leak(Spread.of_law([1.0])).delta(EPSILONS), 0.0)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from everhold.cli import audit, certificate, demonstration, holdouts, ledger, plan
+from everhold.cli import audit, certificate, demonstration, dependence, diagnose, holdouts, ledger, plan
 from everhold.cli.failures import CommandGroup
 
 __all__ = ["app"]
@@ -66,5 +66,6 @@ def everhold(
     """
 
 
-for module in (plan, audit, holdouts, ledger, certificate, demonstration):  # a new module of commands is added here
+_MODULES = (plan, audit, holdouts, diagnose, dependence, ledger, certificate, demonstration)
+for module in _MODULES:  # a new module of commands is added here
     module.register(app)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from everhold.cli.arguments import FormatOption
+from everhold.cli.arguments import FormatOption, ModelOption, model_from
 from everhold.cli.failures import arguments_checked
 from everhold.cli.output import Format, note, show_list
 
@@ -36,6 +36,7 @@ def plan(
         float | None,
         typer.Option(help="A wished half-width: also print the rows needed and the questions allowed."),
     ] = None,
+    model: ModelOption = None,
     chart: Annotated[
         Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")
     ] = None,
@@ -48,19 +49,22 @@ def plan(
 
     A radius is the half-width that holds for all answers at once. Lines marked
     'published' are bounds from the literature, for comparison. The line
-    'empirical' is for questions that are fixed before the first answer.
+    'empirical' is for questions that are fixed before the first answer. With
+    --model the rows depend on each other as the file says.
 
     Exit codes:
       0  done
       1  the chart cannot be written, or a package for it is missing
       2  the wish makes no sense, or no number of rows reaches the radius
+      9  the file holds no dependence model, or the model does not suit the wish
     """
     from everhold.planning import plan as make_plan
 
     with arguments_checked():
         made = make_plan(
-            rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack, radius=radius
-        )
+            rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack, radius=radius,
+            dependence=None if model is None else model_from(model),
+        )  # fmt: skip
     if chart is not None:
         _draw(made, chart)
     lines = made.to_rows()

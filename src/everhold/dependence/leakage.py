@@ -42,8 +42,10 @@ class Spread:
 
     def __post_init__(self) -> None:
         counts, weights = np.asarray(self.counts), np.asarray(self.weights)
-        if len(counts) != len(weights) or np.any(np.diff(counts) <= 0) or np.any(counts < 1):
-            raise ValueError("the numbers of rows are not increasing from 1 on, or do not match their probabilities")
+        if not len(counts) == len(weights) > 0 or np.any(np.diff(counts) <= 0) or np.any(counts < 1):
+            raise ValueError(
+                "the numbers of rows are none, not increasing from 1 on, or do not match their probabilities"
+            )
         if np.any(weights < 0) or math.fsum(self.weights) > 1 + 1e-9:
             raise ValueError(f"the probabilities sum to {math.fsum(self.weights)}; expected at most 1, none negative")
         if not (0.0 <= self.influence < math.inf and 0.0 <= self.lost <= 1.0 + 1e-12):
@@ -66,6 +68,8 @@ class Spread:
         """
         masses = np.asarray(law, dtype=np.float64)
         counts = np.flatnonzero(masses[1:] > 0.0) + 1
+        if not len(counts):
+            return cls((1,), (0.0,), lost=lost)
         ends = counts if len(counts) <= most else _coarse(counts, most)
         larger = np.searchsorted(ends, counts)
         weights = np.bincount(larger, weights=masses[counts], minlength=len(ends))

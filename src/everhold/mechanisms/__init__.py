@@ -3,23 +3,30 @@
 from everhold.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold.mechanisms.averages import Empirical, SampleSplitting
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
+from everhold.mechanisms.gaussian_field import GaussianFieldMechanism
 from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism, composed_epsilon
+from everhold.mechanisms.one_shot import Release
 from everhold.mechanisms.thresholdout import Thresholdout
 
 __all__ = [
     "MECHANISMS",
     "Empirical",
+    "GaussianFieldMechanism",
     "GaussianMechanism",
     "GuessAndCheck",
     "LaplaceMechanism",
+    "MarkovQuiltMechanism",
     "Mechanism",
     "Promise",
     "Quote",
+    "Release",
     "Replies",
     "SampleSplitting",
     "Source",
     "State",
     "Thresholdout",
+    "composed_epsilon",
 ]
 
 MECHANISMS: dict[str, type[Mechanism]] = {

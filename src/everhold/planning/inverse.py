@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
-from everhold.guarantees.published import STATEMENTS
+from everhold.dependence import Independent
+from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theorem_2_rows
 from everhold.mechanisms import MECHANISMS
 from everhold.planning.search import largest_within, smallest_within
 from everhold.planning.tuning import tuned_for
@@ -15,12 +16,13 @@ from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, 
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
-    from everhold.guarantees.published import PublishedBound, SessionBound
+    from everhold.guarantees.published import PublishedBound
 
 __all__ = [
     "LEAST_SLACK",
     "published_bound",
     "published_rows_needed",
+    "published_statements",
     "queries_allowed",
     "queries_allowed_by",
     "radius_of",
@@ -31,6 +33,16 @@ __all__ = [
 
 LEAST_SLACK = 1e-9
 """Zhao's Theorem 2 needs a positive slack and gets better as it falls: a wish without slack is given this one."""
+
+_MOST_PUBLISHED_ROWS = 10**15
+"""Where the search for the rows of a published statement ends; nobody has more."""
+
+
+class _Session(TypedDict):
+    queries: int
+    overfits: int
+    confidence: float
+    slack: float
 
 
 def rows_needed(
@@ -127,25 +139,53 @@ def queries_allowed_by(name: str, wish: Wish, radius: float) -> int:
     )
 
 
+def published_statements(wish: Wish) -> tuple[str, ...]:
+    """Names of the published statements that say something about the rows of a wish.
+
+    For dependent rows it is Zhao's Theorem 2 alone, and its proof is incomplete there (erratum 5): never a promise.
+    """
+    return tuple(STATEMENTS) if isinstance(wish.dependence, Independent) else ("zhao_theorem_2",)
+
+
 def published_rows_needed(name: str, wish: Wish, radius: float) -> int | None:
     """The rows that a published statement asks for; None where it never reaches the radius.
 
     What rounding rows to the grid costs comes off the radius, as it does for the mechanisms.
     """
-    bound = _published(STATEMENTS[name].rows_needed, radius - LEAST_RADIUS, wish)
-    return int(bound.rows) if math.isfinite(bound.rows) else None
+    within = radius - LEAST_RADIUS
+    rows = STATEMENTS[name].rows_needed(within, **_session(wish)).rows
+    if not isinstance(wish.dependence, Independent):
+        rows = _rows_of_zhao(within, wish, least=rows)
+    return int(rows) if math.isfinite(rows) else None
 
 
 def published_bound(name: str, wish: Wish) -> PublishedBound:
-    """What a published statement promises for a wish, for exact averages."""
-    return _published(STATEMENTS[name].radius, wish.rows, wish)
+    """What one of the `published_statements` says for a wish, for exact averages."""
+    if isinstance(wish.dependence, Independent):
+        return STATEMENTS[name].radius(wish.rows, **_session(wish))
+    return zhao_theorem_2(wish.rows, **_session(wish), price=_price(wish, wish.rows))
 
 
-def _published(statement: SessionBound, subject: float, wish: Wish) -> PublishedBound:
+def _rows_of_zhao(radius: float, wish: Wish, *, least: float) -> float:
+    """Rows n for which Theorem 2, at the price of noise with n dependent rows, asks for no more than n.
+
+    The price seldom depends on n. Where it rises with n, climbing from what independent rows need finds the smallest n.
+    """
+    rows, needed = 0.0, least
+    while rows < needed <= _MOST_PUBLISHED_ROWS:
+        rows = needed
+        needed = zhao_theorem_2_rows(radius, **_session(wish), price=_price(wish, int(rows))).rows
+    return rows if needed <= rows else math.inf
+
+
+def _price(wish: Wish, rows: int) -> Callable[[float], float]:
+    """Price of noise in P1 and P2 for dependent rows, ``max_i min_Q (|N_i|+1)/(tau/3 - 4 b_i)`` or 1/h (erratum 7)."""
+    return lambda tolerance: wish.dependence.bayesian_price(tolerance / 3.0, rows)
+
+
+def _session(wish: Wish) -> _Session:
     slack = max(wish.slack, LEAST_SLACK)  # no other statement minds so little
-    return statement(
-        subject, queries=wish.queries, overfits=wish.overfits, confidence=wish.confidence, slack=slack
-    )  # fmt: skip
+    return {"queries": wish.queries, "overfits": wish.overfits, "confidence": wish.confidence, "slack": slack}
 
 
 def reaches(needed: dict[str, int | None], radius: float) -> None:

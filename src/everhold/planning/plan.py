@@ -15,6 +15,7 @@ from everhold.mechanisms import MECHANISMS
 from everhold.planning.inverse import (
     published_bound,
     published_rows_needed,
+    published_statements,
     queries_allowed_by,
     reaches,
     rows_needed_by,
@@ -32,6 +33,7 @@ __all__ = ["Plan", "PlanLine", "PublishedLine", "plan"]
 _ORDER = ("gaussian", "thresholdout", "guess_and_check", "sample_splitting", "laplace", "empirical")
 _STATEMENT = {"gaussian": "S1", "thresholdout": "S1", "laplace": "S1", "empirical": "P9"}  # all others: S3
 _VACUOUS = 0.5
+_INCOMPLETE = "published, proof incomplete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +288,7 @@ def _line(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> Pl
     promise = tuned.promise()
     note = "" if adaptive else "only for questions fixed in advance"
     if promise.radius >= _VACUOUS:
-        note = "; ".join(filter(None, [note, "says nothing: half the range or more"]))
+        note = _joined(note, "says nothing: half the range or more")
     return PlanLine(
         name, promise.statement, adaptive, promise.radius, tuned.parameters(), note,
         rows_needed=needed, queries_allowed=allowed, tuned=tuned,
@@ -294,17 +296,23 @@ def _line(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> Pl
 
 
 def _published(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> PublishedLine:
-    """A published statement for the wish; they are for independent rows."""
+    """A published statement for the wish; for dependent rows its proof is incomplete (theory, erratum 5)."""
     source = STATEMENTS[name].source
-    if not isinstance(wish.dependence, Independent):
+    if name not in published_statements(wish):
         return PublishedLine(name, source, note="only for independent rows")
+    label = "" if isinstance(wish.dependence, Independent) else _INCOMPLETE
     needed = None if radius is None else published_rows_needed(name, wish, radius)
     if not with_rows:
-        return PublishedLine(name, source, rows_needed=needed)
+        return PublishedLine(name, source, rows_needed=needed, note=label)
     bound = published_bound(name, wish)
     if not bound.radius < 1.0:
-        return PublishedLine(name, source, rows_needed=needed, note=bound.note or "no radius below 1")
-    return PublishedLine(name, source, bound.radius + LEAST_RADIUS, needed, bound.note)
+        note = _joined(bound.note or "no radius below 1", label)
+        return PublishedLine(name, source, rows_needed=needed, note=note)
+    return PublishedLine(name, source, bound.radius + LEAST_RADIUS, needed, _joined(bound.note, label))
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
 
 
 def _for_any_queries(wish: Wish) -> Wish:

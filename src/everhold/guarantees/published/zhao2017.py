@@ -2,7 +2,9 @@
 
 Every function takes what the dependence between rows adds as an argument whose default means independent rows.
 For independent rows the proofs are complete; for dependent rows they are not (theory, erratum 5), and the
-results say so. P3 stands in :mod:`everhold.guarantees.published.max_information`.
+results say so. P3 stands in :mod:`everhold.guarantees.published.max_information`; P6 (Lemma 4, chains), and Lemmas 2
+and 3 for many rows and quilts in both directions, in :mod:`everhold.dependence.bayesian_privacy`, where dependence
+models find them.
 """
 
 from __future__ import annotations
@@ -209,8 +211,9 @@ def zhao_theorem_2_rows(
         overfits: B.
         confidence: 1 - beta, in (0, 1).
         slack: c, in (0, 1).
-        price: Tolerance to price of noise; for dependent rows ``max_i min_Q`` of :func:`quilt_price`, or 1/h of
-            Lemma 4 for a chain (erratum 7).
+        price: Tolerance to price of noise; for dependent rows ``max_i min_Q`` of :func:`quilt_price`, which is
+            ``model.bayesian_price(tolerance / 3, rows)`` of a dependence model, or 1/h of Lemma 4 for a chain
+            (``h = chain_privacy_for(tolerance / 3, ...)``, erratum 7).
 
     Returns:
         Rows, noise scale and threshold.

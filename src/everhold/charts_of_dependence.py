@@ -1,0 +1,255 @@
+"""Pictures of dependent rows: quilts around a row, influence against distance, radius against correlation.
+
+They need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.dependence.markov_chain import MarkovChain
+from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism, chain_influences
+from everhold.planning.inverse import radius_of
+from everhold.planning.wish import Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import altair as alt
+
+    from everhold.dependence import DependenceModel
+    from everhold.mechanisms.markov_quilt import ActiveQuilt
+
+__all__ = ["correlation_chart", "influence_chart", "quilts_chart"]
+
+_PAPER, _INK, _FAINT = "#ffffff", "#24292f", "#d0d7de"
+_ROLES = {"the row": "#d55e00", "nearby": "#e69f00", "quilt": "#0072b2", "remote": "#999999"}  # Okabe and Ito, grey
+_SIDES = {  # colour and dash
+    "both sides": ("#d55e00", [1, 0]),
+    "one row later": ("#0072b2", [1, 0]),
+    "one row earlier": ("#009e73", [4, 8]),
+    "bound from the spectral gap": ("#999999", [2, 3]),
+}
+_MECHANISMS = {
+    "guess_and_check": ("#009e73", [1, 0]),
+    "gaussian": ("#0072b2", [6, 3]),
+    "empirical": ("#24292f", [2, 3]),
+}
+_LABELS = "datum.label == 'empirical' ? 'empirical (questions fixed in advance)' : datum.label"
+_CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+_AROUND = 6  # remote rows shown to either side
+_LEAST_WIDTH, _GAP = 0.012, 0.0012  # of the width of the picture
+_LEAST_INFLUENCE = 1e-5  # nothing below it is drawn
+
+
+def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = None) -> alt.LayerChart:
+    """The rows of a chain around one of them: nearby, quilt and remote.
+
+    Args:
+        shown: A mechanism on a chain, or one of its quilts.
+        row: A row of the mechanism, from 0 on; one of those that need most noise if it is left out.
+    """
+    import altair as alt
+
+    if isinstance(shown, MarkovQuiltMechanism):
+        shown = shown.quilt_of(_hardest(shown) if row is None else row)
+    runs = _runs(shown)
+    colour = alt.Color(
+        "role:N",
+        scale=alt.Scale(domain=list(_ROLES), range=list(_ROLES.values())),
+        legend=alt.Legend(title=None, orient="bottom", symbolType="square", symbolSize=220, columnPadding=30),
+    )
+    axis = alt.Axis(format="d", tickMinStep=1, grid=False)
+    bars = (
+        alt.Chart({"values": runs})
+        .mark_rect(height=44)
+        .encode(
+            x=alt.X("first:Q", title="row", scale=alt.Scale(zero=False, nice=False), axis=axis),
+            x2="last:Q",
+            y=alt.value(50),
+            color=colour,
+            tooltip=["role:N", "rows:N"],
+        )
+    )
+    labels = (
+        alt.Chart({"values": [run for run in runs if run["role"] in ("the row", "quilt")]})
+        .mark_text(fontSize=13, color=_INK)
+        .encode(x="middle:Q", y=alt.value(14), text="rows:N")
+    )
+    quilt = shown.quilt
+    names = " and ".join(f"{node:,}" for node in quilt.quilt) or "empty"
+    title = alt.TitleParams(
+        f"Row {quilt.row:,}: {len(quilt.nearby):,} rows nearby, quilt {names}",
+        subtitle=f"influence on the quilt {shown.influence:.3g}; noise scale of this row {shown.scale:.4g}",
+    )
+    return _styled(alt.layer(bars, labels).properties(width=620, height=80, title=title), frame=False)
+
+
+def _hardest(mechanism: MarkovQuiltMechanism) -> int:
+    """The middle one of the rows that need most noise; they are mostly alike."""
+    scales = mechanism.found.scale
+    rows = np.flatnonzero(scales >= np.max(scales) * (1.0 - 1e-9))
+    return int(rows[len(rows) // 2])
+
+
+def _runs(shown: ActiveQuilt) -> list[dict[str, Any]]:
+    """Neighbours with the same part, each as a bar from its first to its last row; narrow ones are widened."""
+    quilt = shown.quilt
+    role = {quilt.row: "the row"} | dict.fromkeys(quilt.nearby, "nearby") | dict.fromkeys(quilt.quilt, "quilt")
+    window = range(max(min(role) - _AROUND, 0), min(max(role) + _AROUND, shown.rows - 1) + 1)
+    gap = len(window) * _GAP
+    runs = []
+    for name, members in groupby(window, lambda node: role.get(node, "remote")):
+        nodes = list(members)
+        rows = f"{nodes[0]:,}" if len(nodes) == 1 else f"{nodes[0]:,} to {nodes[-1]:,}"
+        middle, half = (nodes[0] + nodes[-1]) / 2, max(len(nodes), len(window) * _LEAST_WIDTH) / 2
+        ends = {"first": middle - half + gap, "last": middle + half - gap, "middle": middle}
+        runs.append({"role": name, "rows": rows, **ends})
+    return sorted(runs, key=lambda run: run["role"] in ("the row", "quilt"))  # drawn last, on top of the others
+
+
+def influence_chart(chain: MarkovChain, *, distances: int = 40) -> alt.LayerChart:
+    """Max-influence of a row on rows at a distance: one later, one earlier, both, and the bound from the gap.
+
+    Args:
+        chain: A stationary chain.
+        distances: Largest distance shown.
+
+    Raises:
+        DependenceError: If the chain is not stationary.
+        ValueError: If no influence can be drawn: all are infinite, or all next to nothing.
+    """
+    import altair as alt
+
+    found = chain_influences(chain, distances)
+    points = [
+        {"distance": place + 1, "influence": float(value), "by": name}
+        for name, values in found.items()
+        for place, value in enumerate(values)
+        if _LEAST_INFLUENCE <= value < math.inf
+    ]
+    if not points:
+        raise ValueError(
+            "every influence of the chain is infinite or next to nothing; expected a chain that forgets its state, but "
+            "not at once; there is nothing to draw"
+        )
+    lines = _lines(points, {name: look for name, look in _SIDES.items() if name in found}).encode(
+        x=alt.X("distance:Q", title="distance in rows", axis=alt.Axis(format="d", tickMinStep=1)),
+        y=alt.Y(
+            "influence:Q",
+            title="max-influence (nats)",
+            scale=alt.Scale(type="log"),
+            axis=alt.Axis(format="~g", values=[10.0**power for power in range(-5, 4)]),
+        ),
+    )
+    return _styled(alt.layer(lines).properties(width=560, height=360))
+
+
+def correlation_chart(
+    *,
+    rows: int,
+    queries: int,
+    overfits: int = 10,
+    confidence: float = 0.95,
+    model: DependenceModel | None = None,
+) -> alt.LayerChart:
+    """Radius against the correlation of neighbouring rows, for symmetric chains of two states.
+
+    Args:
+        rows: Number of sealed rows.
+        queries: Number of adaptive questions.
+        overfits: Answers that may come from the holdout.
+        confidence: 1 - beta.
+        model: A model to be marked by what its rows are worth: it stands where a chain has as many effective rows.
+    """
+    import altair as alt
+
+    wish = Wish(rows=rows, queries=queries, overfits=min(overfits, queries), confidence=confidence)
+    chains = {strength: _two_states(strength) for strength in _CORRELATIONS}
+    points = [
+        {"correlation": strength, "radius": radius, "by": name}
+        for strength, chain in chains.items()
+        for name, radius in _radii(wish, chain).items()
+        if radius < 1.0
+    ]
+    lines = _lines(points, _MECHANISMS, labels=_LABELS).encode(
+        x=alt.X("correlation:Q", title="correlation of neighbouring rows", axis=alt.Axis(format=".1f")),
+        y=alt.Y(
+            "radius:Q",
+            title=f"radius at {confidence:.4g} confidence",
+            scale=alt.Scale(type="log"),
+            axis=alt.Axis(format="~g"),
+        ),
+    )
+    worth = rows / (_two_states(0.73) if model is None else model).concentration(rows)
+    return _styled(alt.layer(lines, *_worth(rows, worth, own=model is not None)).properties(width=560, height=360))
+
+
+def _radii(wish: Wish, chain: DependenceModel) -> dict[str, float]:
+    made = Wish(
+        rows=wish.rows, queries=wish.queries, overfits=wish.overfits, confidence=wish.confidence, dependence=chain
+    )
+    return {name: radius_of(name, made) for name in _MECHANISMS}
+
+
+def _worth(rows: int, ratio: float, *, own: bool) -> list[alt.Chart]:
+    """A vertical line where chains have that many effective rows, ``(1 - c)/(1 + c)`` of all, and what it says."""
+    import altair as alt
+
+    at = max((ratio - 1.0) / (ratio + 1.0), 0.0)
+    place = [{"correlation": at, "text": f"{'your ' if own else ''}{rows:,} rows are worth {rows / ratio:,.0f}"}]
+    rule = alt.Chart({"values": place}).mark_rule(color=_INK, strokeDash=[3, 3]).encode(x="correlation:Q")
+    side: dict[str, Any] = {"align": "right", "dx": -6} if at > 0.5 else {"align": "left", "dx": 6}
+    text = (
+        alt.Chart({"values": place})
+        .mark_text(fontSize=13, color=_INK, **side)
+        .encode(x="correlation:Q", y=alt.value(14), text="text:N")
+    )
+    return [rule, text]
+
+
+def _two_states(correlation: float) -> MarkovChain:
+    """The symmetric chain of two states in which neighbouring rows have this correlation."""
+    same, other = (1.0 + correlation) / 2.0, (1.0 - correlation) / 2.0
+    return MarkovChain([[same, other], [other, same]])
+
+
+def _lines(
+    points: list[dict[str, Any]], looks: Mapping[str, tuple[str, list[int]]], *, labels: str = "datum.label"
+) -> alt.Chart:
+    """Lines that differ in colour and dash."""
+    import altair as alt
+
+    names = list(looks)
+    legend = alt.Legend(
+        title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=300, labelExpr=labels
+    )
+    drawn: alt.Chart = (
+        alt.Chart({"values": points})
+        .mark_line(strokeWidth=2.2)
+        .encode(
+            color=alt.Color(
+                "by:N", scale=alt.Scale(domain=names, range=[look[0] for look in looks.values()]), legend=legend
+            ),
+            strokeDash=alt.StrokeDash(
+                "by:N", scale=alt.Scale(domain=names, range=[look[1] for look in looks.values()]), legend=legend
+            ),
+        )
+    )
+    return drawn
+
+
+def _styled(chart: alt.LayerChart | alt.FacetChart, *, frame: bool = True) -> alt.LayerChart:
+    axis = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _INK, "tickColor": _INK}
+    styled: alt.LayerChart = (
+        chart.configure(background=_PAPER, padding=16)
+        .configure_axis(**axis, labelFontSize=12, titleFontSize=13, titleFontWeight="normal")
+        .configure_legend(labelColor=_INK, labelFontSize=12)
+        .configure_title(color=_INK, subtitleColor=_INK, fontSize=14, anchor="start")
+        .configure_view(stroke=_FAINT if frame else None)
+    )
+    return styled

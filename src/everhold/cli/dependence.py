@@ -1,0 +1,303 @@
+"""Commands about rows that depend on each other: fit, describe, quilts."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from everhold.cli.arguments import FormatOption, model_from
+from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
+from everhold.cli.output import Format, note, show_list, show_record
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from everhold.dependence import DependenceModel
+    from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism
+
+__all__ = ["register"]
+
+_SIZES = (100, 1_000, 10_000, 100_000)
+_ROW_LOSS = 0.01
+_DELTA = 1e-6
+_MOST_JSON_ROWS = 5_000
+_COLUMNS = ("row", "nearby", "quilt", "influence", "scale")
+_SAYS = (
+    f"leakage is the privacy loss about a row, except with probability {_DELTA:g}, of answers that would lose "
+    f"{_ROW_LOSS:g} if rows were independent"
+)
+
+group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
+
+ModelArgument = Annotated[
+    Path, typer.Option("--model", metavar="FILE.json", help="How the rows hang together: a dependence model.")
+]
+ChartOption = Annotated[Path | None, typer.Option(help="Also draw a picture to this .svg or .html file.")]
+
+
+class Kind(StrEnum):
+    """Models that can be fitted."""
+
+    MARKOV_CHAIN = "markov_chain"
+    GAUSSIAN_AR1 = "gaussian_ar1"
+
+
+class Search(StrEnum):
+    """How quilts are found."""
+
+    EXACT = "exact"
+    APPROXIMATE = "approximate"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `dependence`."""
+    app.add_typer(
+        group, name="dependence", help="Rows that depend on each other: fit a model, describe it, find its quilts."
+    )
+
+
+@group.command()
+def fit(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Training rows: a .parquet, .csv or .tsv file.")],
+    *,
+    kind: Annotated[Kind, typer.Option(help="A chain of states, or numbers that drift back to their mean.")],
+    order_by: Annotated[str, typer.Option(metavar="COLUMN", help="Puts the rows in order, one row per step.")],
+    state: Annotated[str, typer.Option(metavar="COLUMN", help="The state: classes, or numbers for gaussian_ar1.")],
+    groups: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Equal values make a series; series are independent.")
+    ] = None,
+    gap: Annotated[
+        int | None,
+        typer.Option(help="Rows left out between these rows and the sealed rows of the same series."),
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Probability that the true model is within what is fitted.")] = 0.99,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write the model to this file, for --model.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    r"""Learn from training rows how rows hang together, and print the model.
+
+    Example:
+      everhold dependence fit train.parquet --kind markov_chain \
+        --order-by day --state weather --gap 7 --output chain.json
+
+    Never fit a model to the rows that will be sealed. What the fit lacks to
+    certainty is given up by every promise: --confidence 0.99 costs 0.01.
+
+    Exit codes:
+      0  fitted
+      1  a file cannot be read or written
+      2  wrong usage
+      3  the rows cannot be read
+      9  the rows do not suit the model
+    """
+    chosen = {"order_by": order_by, "state": state, "groups": groups, "gap": gap, "confidence": confidence}
+    with arguments_checked():
+        model = _fitted(kind, _columns(table, [order_by, state, groups]), chosen)
+    data = model.to_dict()
+    if output is not None:
+        output.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
+    show_record(data, form)
+    if form is Format.TABLE:
+        note(f"assumed from now on: {model.describe()}")
+
+
+def _fitted(kind: Kind, columns: dict[str, Any], chosen: dict[str, Any]) -> DependenceModel:
+    if kind is Kind.MARKOV_CHAIN:
+        from everhold.dependence.markov_chain import MarkovChain
+
+        return MarkovChain.fit(columns, **chosen)
+    from everhold.dependence.gaussian_ar1 import GaussianAR1
+
+    return GaussianAR1.fit(columns, **chosen)
+
+
+def _columns(path: Path, wanted: list[str | None]) -> dict[str, Any]:
+    """The named columns of a file of training rows; those that do not exist are left out."""
+    import duckdb
+
+    from everhold.rows.reading import read_rows, reading_errors_hidden
+
+    connection = duckdb.connect()
+    try:
+        read_rows(connection, path, name="rows", what="training")
+        with reading_errors_hidden("training"):
+            view = connection.view("rows")
+            found = [column for column in view.columns if column in wanted]
+            quoted = ", ".join('"' + column.replace('"', '""') + '"' for column in found)
+            arrays = view.project(quoted).fetchnumpy() if found else {}
+            return {column: _with_none(values) for column, values in arrays.items()}
+    finally:
+        connection.close()
+
+
+def _with_none(values: Any) -> Any:
+    """A masked array as a plain one: what is missing is None, so that it is noticed."""
+    import numpy as np
+
+    missing = np.ma.getmaskarray(values)
+    plain = np.ma.getdata(values)
+    if missing.any():
+        plain = plain.astype(object)
+        plain[missing] = None
+    return plain
+
+
+@group.command()
+def describe(
+    model: ModelArgument,
+    *,
+    rows: Annotated[int | None, typer.Option(help="For this many rows; for some sizes by default.")] = None,
+    queries: Annotated[
+        int | None,
+        typer.Option(help="With --chart and --rows: radius of so many questions against correlation."),
+    ] = None,
+    chart: ChartOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    r"""Say what a model assumes and what dependence costs.
+
+    Examples:
+      everhold dependence describe --model chain.json --rows 20000
+      everhold dependence describe --model chain.json --rows 20000 \
+        --queries 1000 --chart radius.svg
+
+    Effective rows is the number of independent rows that an average of these
+    rows is worth. Leakage is what answers tell about a row through the others.
+
+    The picture shows influence against distance, for chains; with --queries it
+    shows the radius against the correlation of neighbouring rows.
+
+    Exit codes:
+      0  described
+      1  a file cannot be read or written, or a package is missing
+      2  wrong usage
+      9  the file holds no model, or the model says too little
+    """
+    given = model_from(model)
+    with arguments_checked():
+        lines = [_line(given, size) for size in _sizes(given, rows)]
+        if chart is not None:
+            _draw_description(given, rows, queries, chart)
+    spectral_gap = getattr(given, "spectral_gap", None)
+    document = {
+        "kind": given.kind,
+        "assumption": given.describe(),
+        "miss": given.miss,
+        "spectral_gap": spectral_gap,
+        "sizes": lines,
+    }
+    show_list(lines, list(lines[0]), form, document=document)
+    if form is Format.TABLE:
+        note(f"{given.kind.replace('_', ' ')}: {given.describe()}")
+        if spectral_gap is not None:
+            note(f"spectral gap: {spectral_gap:.4g}")
+        note(_SAYS)
+
+
+def _sizes(model: DependenceModel, rows: int | None) -> tuple[int, ...]:
+    if rows is not None:
+        if rows < 1:
+            raise Misuse(f"--rows is {rows}; expected a whole number of at least 1")
+        return (rows,)
+    own = getattr(model, "rows", None)
+    return (own,) if isinstance(own, int) else _SIZES
+
+
+def _line(model: DependenceModel, rows: int) -> dict[str, Any]:
+    from everhold.privacy import PureCurve
+
+    effective = model.concentration(rows)
+    leakage = model.leakage(PureCurve(_ROW_LOSS), rows).epsilon(_DELTA)
+    return {
+        "rows": rows,
+        "effective_rows": effective,
+        "share": effective / rows,
+        "leakage": leakage if leakage < float("inf") else None,
+    }
+
+
+def _draw_description(model: DependenceModel, rows: int | None, queries: int | None, path: Path) -> None:
+    from everhold.charts_of_dependence import correlation_chart, influence_chart
+    from everhold.dependence.markov_chain import MarkovChain
+
+    if queries is not None:
+        if rows is None:
+            raise Misuse("--queries is given without --rows; expected both for this picture")
+        drawn = correlation_chart(rows=rows, queries=queries, model=model)
+        _save(drawn, path, "Radius against correlation", "Half-width for all answers at once; chains of two states.")
+        return
+    if not isinstance(model, MarkovChain):
+        raise Misuse(
+            f"there is no picture of influence for the kind {model.kind!r}; expected a Markov chain; "
+            "give --rows and --queries for the picture of radius"
+        )
+    caption = "How much a row changes the odds of rows at a distance (natural logarithm)."
+    _save(influence_chart(model), path, "Influence against distance", caption)
+
+
+@group.command()
+def quilts(
+    model: ModelArgument,
+    *,
+    rows: Annotated[int, typer.Option(help="Number of rows; for a network, its number of nodes.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of the release.")],
+    search: Annotated[
+        Search, typer.Option(help="Every quilt, or those that the spectral gap allows (chains).")
+    ] = Search.EXACT,
+    row: Annotated[
+        int | None, typer.Option(help="The row in the picture; the one that needs most noise by default.")
+    ] = None,
+    chart: ChartOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Find the Markov quilt of every row, and the noise that a release needs.
+
+    Example:
+      everhold dependence quilts --model chain.json --rows 100 --epsilon 1
+
+    The scale is that of the Markov Quilt Mechanism (Song, Wang, Chaudhuri 2017)
+    for a query that changes by 1 at most when a row changes. Rows are numbered
+    from 0. A row's scale is (nearby rows + 1) / (epsilon - influence); the
+    release needs the largest. --format json has the rows by number.
+
+    Exit codes:
+      0  found
+      1  a file cannot be read or written, or a package is missing
+      2  wrong usage
+      9  the file holds no model, or it is neither a chain nor a network
+    """
+    from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism
+
+    if form is Format.JSON and rows > _MOST_JSON_ROWS:
+        raise Misuse(
+            f"--rows is {rows}; expected at most {_MOST_JSON_ROWS} with --format json, which names every row of every "
+            "quilt; use --format csv"
+        )
+    given = model_from(model)
+    with arguments_checked():
+        mechanism = MarkovQuiltMechanism(given, rows=rows, epsilon=epsilon, search=search.value)
+        scale = mechanism.scale
+        if chart is not None:
+            _draw_quilts(mechanism, row, chart)
+    lines = [] if form is Format.JSON else mechanism.to_rows()
+    show_list(lines, _COLUMNS, form, document=mechanism.to_dict() if form is Format.JSON else {})
+    if form is Format.TABLE:
+        note(f"noise scale {scale:.6g} for a query that changes by 1 at most when a row changes")
+
+
+def _draw_quilts(mechanism: MarkovQuiltMechanism, row: int | None, path: Path) -> None:
+    from everhold.charts_of_dependence import quilts_chart
+
+    _save(quilts_chart(mechanism, row), path, "A row and its quilt", "The rows behind the quilt are remote.")
+
+
+def _save(drawn: alt.TopLevelMixin, path: Path, title: str, caption: str) -> None:
+    from everhold.charts import save_chart
+
+    save_chart(drawn, path, title=title, caption=caption)

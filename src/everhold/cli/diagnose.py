@@ -1,0 +1,52 @@
+"""The command `diagnose`: do the rows hang together?"""
+
+from __future__ import annotations
+
+import typer
+
+from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened
+from everhold.cli.output import Format, note, show_list
+
+__all__ = ["register"]
+
+_TABLE = (
+    "column", "role", "alike_in", "correlation", "error", "clear", "groups", "effective_rows", "radius",
+)  # fmt: skip
+_ALL = (*_TABLE, "estimate", "suggestion")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `diagnose`."""
+    app.command()(diagnose)
+
+
+def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+    """Look for rows that were not drawn independently; reads training rows only.
+
+    Example:
+      everhold diagnose flights.db flights
+
+    Each line is a column that may group the rows (households, patients, days)
+    or put them in order (dates), with the correlation of rows that it brings
+    together, what the sealed rows would be worth, and the radius that would
+    then hold. Columns with few values are attributes: they describe rows.
+    That a column is 'clear' is no proof; how the rows were drawn decides.
+
+    Exit codes:
+      0  printed
+      4  no such holdout
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or another one
+      9  the holdout has no training rows
+    """
+    with opened(storage, name) as holdout:
+        found = holdout.diagnose()
+    rows = found.to_rows()
+    show_list(rows, _TABLE if form is Format.TABLE else _ALL, form, document=found.to_dict())
+    if form is Format.TABLE:
+        for suspect in found.suspects:
+            note(f"{suspect.column}: if rows were drawn together, declare {found.suggestion(suspect)}")
+        if not found.suspects:
+            note("no column speaks clearly against independent rows")
+        for left_out in found.notes:
+            note(left_out)

@@ -1,0 +1,197 @@
+"""How fast finite Markov chains forget: stationary laws, reversals, spectral norms and contraction coefficients."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.errors import DependenceError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Chain", "Contraction"]
+
+_EXPLORED = 512  # steps after which contraction coefficients of a set of chains are only multiplied
+
+
+class Chain:
+    """A finite, time-homogeneous Markov chain with a known matrix.
+
+    Args:
+        transition: ``P[next state | state]``, shape (states, states); rows are scaled to sum to 1.
+        stationary: Its stationary law, if it is known.
+    """
+
+    def __init__(self, transition: ArrayLike, *, stationary: NDArray[np.float64] | None = None) -> None:
+        matrix = np.array(transition, dtype=np.float64)
+        self.transition = matrix / matrix.sum(axis=1, keepdims=True)
+        self.states = len(matrix)
+        if stationary is not None:
+            self.stationary = stationary
+
+    @cached_property
+    def fault(self) -> str | None:
+        """Why the chain does not forget its first state, in words; None if it does."""
+        steps = self.transition > 0
+        connected = _many_steps(steps | np.eye(self.states, dtype=bool), self.states)
+        if not connected.all():
+            return "some states cannot be reached from others"
+        primitive = _many_steps(steps, (self.states - 1) ** 2 + 1)  # Wielandt: a primitive matrix is positive by then
+        return None if primitive.all() else "it returns to a state only after multiples of a fixed number of steps"
+
+    @cached_property
+    def stationary(self) -> NDArray[np.float64]:
+        """The stationary law, shape (states,), each entry to nearly full relative accuracy.
+
+        Source: Grassmann, Taksar, Heyman 1985.
+        """
+        if self.fault == "some states cannot be reached from others":
+            raise DependenceError(
+                "the chain has no unique stationary law, for some states cannot be reached from others; expected an "
+                "irreducible chain; model the parts one by one, or let `groups` tell them apart"
+            )
+        reduced = self.transition.copy()
+        for last in range(self.states - 1, 0, -1):
+            reduced[:last, last] /= reduced[last, :last].sum()
+            reduced[:last, :last] += np.outer(reduced[:last, last], reduced[last, :last])
+        law = np.ones(self.states)
+        for state in range(1, self.states):
+            law[state] = law[:state] @ reduced[:state, state]
+        return np.asarray(law / law.sum())
+
+    @cached_property
+    def reversal(self) -> Chain:
+        """The chain seen backwards in time, ``P*(y, x) = pi(x) P(x, y) / pi(y)``; itself if it is reversible."""
+        if self.is_reversible:
+            return self
+        flow = self.stationary[:, None] * self.transition
+        return Chain(flow.T / self.stationary[:, None], stationary=self.stationary)
+
+    @cached_property
+    def is_reversible(self) -> bool:
+        """Whether the series looks the same in both directions of time (to rounding)."""
+        flow = self.stationary[:, None] * self.transition
+        return bool(np.allclose(flow, flow.T, rtol=1e-12, atol=1e-15))
+
+    @cached_property
+    def spectral_gap(self) -> float:
+        """1 minus the second largest absolute eigenvalue."""
+        return 1.0 - float(np.abs(np.linalg.eigvals(self._centred)).max(initial=0.0))
+
+    @cached_property
+    def norm(self) -> float:
+        """Norm of the kernel on mean-zero functions in L2 of the stationary law, at most 1, rounded up (S5)."""
+        root = np.sqrt(self.stationary)
+        kernel = root[:, None] * self._centred / root[None, :]
+        return min(float(np.linalg.norm(kernel, 2)) * (1.0 + 1e-12) + 1e-14, 1.0)
+
+    @cached_property
+    def _centred(self) -> NDArray[np.float64]:
+        """``P - 1 pi``: its powers differ from those of P by equal rows only, and fall to zero without rounding."""
+        law = self.stationary if self.fault is None else np.full(self.states, 1.0 / self.states)
+        return np.asarray(self.transition - law)
+
+    def distances(self, step: int, count: int) -> NDArray[np.float64]:
+        """``TV(P^h(x, .), P^h(x', .))`` for all pairs x < x' and h = 0, step, ..., (count - 1) step.
+
+        Returns:
+            Shape (pairs, count), in the order of ``np.triu_indices(states, 1)``; 1 at h = 0.
+        """
+        result = np.ones((self.states * (self.states - 1) // 2, count))
+        leap = np.linalg.matrix_power(self._centred, step)
+        block = max(min((1 << 18) // self.states**2, count), 1)
+        powers = _powers(leap, block)  # leap^1 ... leap^block
+        far = np.eye(self.states)
+        for start in range(1, count, block):
+            taken = min(block, count - start)
+            result[:, start : start + taken] = _pair_distances(powers[:taken] @ far)
+            far = powers[-1] @ far
+        return result
+
+    def distance_to_stationary(self, steps: int) -> float:
+        """``E_s TV(P^steps(s, .), pi)`` for a stationary s: the dependence of two rows so many steps apart."""
+        power = np.linalg.matrix_power(self._centred, steps)
+        return float(min(self.stationary @ np.abs(power).sum(axis=1) / 2.0, 1.0))
+
+
+class Contraction:
+    """``d(h)``, an upper bound on ``max TV(P^h(x, .), P^h(x', .))`` over x, x' and all chains P of a set.
+
+    The set holds the chains whose row s is within ``radii[s]`` of the estimate's in L1. With the estimate Q and
+    ``P^h - Q^h = sum_j P^(h-1-j) (P - Q) Q^j``, rows of P - Q summing to zero,
+    ``TV <= TV(Q^h(x, .), Q^h(x', .)) + (r_x + r_x')/2 k_(h-1) + max r sum_{j<h-1} k_j`` with the contraction
+    coefficients ``k_j`` of Q^j; then ``d(a+b) <= d(a) d(b)``.
+
+    Args:
+        chain: The estimate.
+        radii: L1 radius of every row, shape (states,); all 0 for a known chain.
+    """
+
+    def __init__(self, chain: Chain, radii: NDArray[np.float64]) -> None:
+        self.chain, self.radii = chain, radii
+
+    @property
+    def exact(self) -> bool:
+        """Whether the chain is known."""
+        return not self.radii.any()
+
+    @cached_property
+    def rate(self) -> float:
+        """The least ``d(h)^(1/h)`` that was found: no eigenvalue but 1 of any chain of the set is larger."""
+        if self.exact:
+            return 1.0 - self.chain.spectral_gap
+        return float(np.min(self._first[1:] ** (1.0 / np.arange(1, len(self._first)))))
+
+    def at(self, step: int, count: int) -> NDArray[np.float64]:
+        """d(h) for h = 0, step, ..., (count - 1) step, shape (count,)."""
+        if self.exact:
+            return np.asarray(self.chain.distances(step, count).max(axis=0, initial=0.0))
+        steps = step * np.arange(count)
+        best = 1 + int(np.argmin(self._first[1:] ** (1.0 / np.arange(1, len(self._first)))))
+        times, rest = np.divmod(steps, best)
+        return np.asarray(
+            np.where(steps < len(self._first), self._first[np.minimum(steps, _EXPLORED)], 0.0)
+            + np.where(steps < len(self._first), 0.0, self._first[best] ** times * self._first[rest])
+        )
+
+    @cached_property
+    def _first(self) -> NDArray[np.float64]:
+        """d(h) for h up to 512, the best of all ways to divide the steps."""
+        pairs = self.chain.distances(1, _EXPLORED + 1)
+        coefficients = pairs.max(axis=0)
+        first, second = np.triu_indices(self.chain.states, 1)
+        own = (self.radii[first] + self.radii[second]) / 2.0
+        before = np.concatenate([[0.0], np.cumsum(coefficients[:-1])])[:-1]  # sum over j < h - 1
+        drift = own[:, None] * coefficients[:-1] + self.radii.max() * before
+        d = np.ones(_EXPLORED + 1)
+        d[1:] = np.minimum((pairs[:, 1:] + drift).max(axis=0), 1.0)
+        for steps in range(2, _EXPLORED + 1):
+            d[steps] = min(d[steps], float(np.min(d[1:steps] * d[steps - 1 : 0 : -1])))
+        return d
+
+
+def _many_steps(steps: NDArray[np.bool_], least: int) -> NDArray[np.bool_]:
+    """Which states can be reached in exactly 2^k steps, for a 2^k of at least ``least``."""
+    for _ in range(max(least - 1, 0).bit_length()):
+        steps = (steps.astype(np.float64) @ steps.astype(np.float64)) > 0
+    return steps
+
+
+def _powers(matrix: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """The first ``count`` powers from the matrix itself on, shape (count, states, states), by doubling."""
+    powers = matrix[None]
+    while len(powers) < count:
+        powers = np.concatenate([powers, powers @ powers[-1]])
+    return powers[:count]
+
+
+def _pair_distances(powers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Half the L1 distances of all pairs of rows, shape (pairs, powers)."""
+    states = powers.shape[1]
+    parts = [
+        np.abs(powers[:, state, None, :] - powers[:, state + 1 :, :]).sum(axis=2) / 2.0 for state in range(states - 1)
+    ]
+    return np.concatenate(parts, axis=1).T if parts else np.ones((0, len(powers)))

@@ -1,0 +1,354 @@
+"""Rows in order whose state follows a Markov chain: weather, visits, machines, patients over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from everhold.dependence.chain_coupling import ChainCoupling, UniformCoupling
+from everhold.dependence.chain_fitting import as_text, bound_transitions, count_transitions, in_order
+from everhold.dependence.chain_mixing import Chain, Contraction
+from everhold.dependence.series import SeriesModel
+from everhold.errors import DependenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from everhold.dependence.base import RowStructure
+    from everhold.dependence.chain_coupling import Coupling
+
+__all__ = ["MarkovChain"]
+
+_MOST_STATES = 128
+_QUILT_STEPS = 4096
+
+
+@dataclass(frozen=True, init=False)
+class MarkovChain(SeriesModel):
+    """A row's state follows from the state before by a fixed matrix; the row given its state is free of all others.
+
+    Args:
+        transition: ``P[next state | state]``, shape (states, states).
+        states: Names of the states as text, one per row of the matrix; by default "0", "1", ...
+        initial: ``"stationary"``, or the law of the first row of a series. Any law but the stationary one is treated as
+            unknown, which needs more rows.
+        order_by: Column that puts the rows of a series in order.
+        state: Column of the state; None if the state is not observed.
+        groups: Column whose equal values make a series; series are independent of each other.
+        gap: Number of rows left out between the training rows and the sealed rows of a series; ``math.inf`` if they are
+            independent of each other.
+        uncertainty: L1 radius of every row of the matrix, or one for all: the true chain is any within them.
+        miss: Probability that the true chain is not; see `fit`.
+        lengths: Pairs (length, number of series), looked up when rows are sealed.
+
+    Raises:
+        DependenceError: If an argument makes no sense.
+
+    Examples:
+        >>> chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
+        >>> round(chain.concentration(20_000))
+        3529
+        >>> chain.stationary.round(3)
+        array([0.667, 0.333])
+    """
+
+    kind: ClassVar[str] = "markov_chain"
+
+    transition: tuple[tuple[float, ...], ...]
+    states: tuple[str, ...]
+    initial: Literal["stationary"] | tuple[float, ...]
+    order_by: str | None
+    state: str | None
+    groups: str | None
+    gap: float | None
+    uncertainty: tuple[float, ...] | None
+    fit_miss: float
+    lengths: tuple[tuple[int, int], ...] | None
+
+    def __init__(
+        self,
+        transition: Iterable[Iterable[float]],
+        *,
+        states: Sequence[str] | None = None,
+        initial: Literal["stationary"] | Iterable[float] = "stationary",
+        order_by: str | None = None,
+        state: str | None = None,
+        groups: str | None = None,
+        gap: float | None = None,
+        uncertainty: float | Iterable[float] | None = None,
+        miss: float = 0.0,
+        lengths: Iterable[Iterable[int]] | None = None,
+    ) -> None:
+        matrix = tuple(tuple(map(float, row)) for row in transition)
+        size = len(matrix)
+        if not 1 <= size <= _MOST_STATES or any(len(row) != size for row in matrix):
+            raise DependenceError(
+                f"the transition matrix has {size} rows or is not square; expected 1 to {_MOST_STATES} states and one "
+                "probability for each next state"
+            )
+        for row in matrix:
+            _check_law(row, "a row of the transition matrix")
+        names = tuple(map(str, range(size))) if states is None else tuple(map(str, states))
+        if len(set(names)) != size or len(names) != size:
+            raise DependenceError(f"there are {len(names)} names for {size} states; expected one each, all different")
+        first = "stationary" if isinstance(initial, str) else tuple(map(float, initial))
+        if isinstance(initial, str) and initial != "stationary":
+            raise DependenceError(f"initial is {initial!r}; expected 'stationary' or a probability for each state")
+        if not isinstance(first, str):
+            _check_law(first, "the initial law", states=size)
+        object.__setattr__(self, "transition", matrix)
+        object.__setattr__(self, "states", names)
+        object.__setattr__(self, "initial", first)
+        object.__setattr__(self, "uncertainty", _checked_radii(uncertainty, size))
+        self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, lengths=lengths)
+
+    @classmethod
+    def fit(
+        cls,
+        table: Any,
+        *,
+        order_by: str,
+        state: str,
+        groups: str | None = None,
+        gap: float | None = None,
+        states: Sequence[str] | None = None,
+        confidence: float = 0.99,
+    ) -> Self:
+        """Learn the chain from training rows, which come one step after the other.
+
+        The true matrix is within ``uncertainty`` with probability at least ``confidence``, whatever the chain; what it
+        lacks to 1 is part of `miss` and of every promise. That there are no other states is assumed.
+
+        Args:
+            table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
+            order_by: Column that puts the rows of a series in order.
+            state: Column of the state: text, whole numbers or truth values.
+            groups: Column whose equal values make a series.
+            gap: Number of rows left out between these rows and the sealed rows of a series.
+            states: All states as text; by default those that occur.
+            confidence: In (0, 1).
+
+        Raises:
+            DependenceError: If rows are missing or tied, or a state was never left.
+
+        Examples:
+            >>> rows = {"day": range(400), "rain": [day // 2 % 2 for day in range(400)]}
+            >>> MarkovChain.fit(rows, order_by="day", state="rain").transition
+            ((0.5, 0.5), (0.497..., 0.502...))
+        """
+        miss = _missed(confidence)
+        series = [as_text(rows) for rows in in_order(table, order_by=order_by, value=state, groups=groups)]
+        names = sorted(set().union(*series)) if states is None else list(map(str, states))
+        if len(names) < 2:
+            raise DependenceError(f"there is {len(names)} state in column {state!r}; expected at least two")
+        bound = bound_transitions(count_transitions(series, names), miss=miss)
+        return cls(
+            bound.transition.tolist(),
+            states=names,
+            order_by=order_by,
+            state=state,
+            groups=groups,
+            gap=gap,
+            uncertainty=bound.radii.tolist(),
+            miss=miss,
+        )
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the matrix is known only up to a set."""
+        return self.uncertainty is not None or self.fit_miss > 0.0
+
+    @property
+    def stationary(self) -> NDArray[np.float64]:
+        """The stationary law of the matrix, shape (states,)."""
+        return self._chain.stationary.copy()
+
+    @property
+    def spectral_gap(self) -> float:
+        """1 minus the second largest absolute eigenvalue of the matrix (P6)."""
+        return self._chain.spectral_gap
+
+    @property
+    def is_reversible(self) -> bool:
+        """Whether the stationary series looks the same in both directions of time."""
+        return self._chain.is_reversible
+
+    @cached_property
+    def _chain(self) -> Chain:
+        return Chain(self.transition)
+
+    @cached_property
+    def _contraction(self) -> Contraction:
+        return Contraction(self._chain, np.array(self.uncertainty or (0.0,) * len(self.states)))
+
+    @property
+    def _known(self) -> bool:
+        """Whether the law of the series is known: the matrix, and that it starts in its stationary law."""
+        return self.initial == "stationary" and self._contraction.exact
+
+    def _coupling(self) -> Coupling:
+        return _shared_coupling(self._unbound)
+
+    @cached_property
+    def _unbound(self) -> MarkovChain:
+        """The chain alone: what couplings depend on."""
+        return MarkovChain(self.transition, initial=self.initial, uncertainty=self.uncertainty)
+
+    def _made_coupling(self) -> Coupling:
+        self._refuse_memory()
+        if self._known:
+            return ChainCoupling(self._chain)
+        return UniformCoupling(self._contraction, len(self.states))
+
+    def _refuse_memory(self) -> None:
+        if self._contraction.exact and self._chain.fault is not None:
+            raise DependenceError(
+                f"the chain never forgets its first state, for {self._chain.fault}; expected an irreducible, aperiodic "
+                "chain; model the parts one by one, or declare Groups"
+            )
+        if not self._contraction.exact and self._contraction.rate >= 1.0:
+            raise DependenceError(
+                "the matrix is too uncertain to say that the chain forgets its first state; expected smaller radii; "
+                "fit it to more rows, join rare states, or declare Groups"
+            )
+
+    def _distance(self, steps: int) -> float:
+        """``E_s TV(P^steps(s, .), law of that row)``; at most ``(1 - 1/S) d(steps)`` if the chain is not known."""
+        if self._known and self._chain.fault is None:
+            return self._chain.distance_to_stationary(steps)
+        return float(self._contraction.at(steps, 2)[1]) * (1.0 - 1.0 / len(self.states))
+
+    def concentration(self, rows: int) -> float:
+        """The best of what is proven for the chain (S5), rounded down.
+
+        Stationary, and known or of two states: ``n (1 - l)/(1 + l)``, l the norm of the kernel on mean-zero functions
+        (Fan, Jiang, Sun 2021). Any: ``n^2 / sum D_i^2`` (Kontorovich, Ramanan 2008).
+
+        Raises:
+            DependenceError: If the series need not forget its first state.
+        """
+        uniform = self._uniform_rows(self._coupling(), rows)
+        norm = self._norm()
+        return min(max(uniform, rows * (1.0 - norm) / (1.0 + norm) * (1.0 - 1e-12)), float(rows))
+
+    def _norm(self) -> float:
+        if self._known:
+            return self._chain.norm
+        if self.initial == "stationary" and len(self.states) == 2:
+            return min(self._contraction.rate * (1.0 + 1e-12), 1.0)  # every chain of two states is reversible
+        return 1.0
+
+    def bayesian_price(self, epsilon: float, rows: int) -> float:
+        """``min over quilts {i-a, i+b} of (a+b-1)/(epsilon - 4 (ln-ratio of P^b + ln-ratio of P*^a))`` (P5).
+
+        Rows are their states here, as in the paper. Near an end a side without quilt is cheaper, so rows far from both
+        ends decide; the search is over all a and b up to 64 and coarser beyond, which can only raise the price.
+        """
+        longest = max(length for length, _ in self._lengths_of(rows))
+        worst = longest / epsilon
+        if not self._known or self._chain.fault is not None:
+            return worst
+        steps = _quilt_steps(min(longest, _QUILT_STEPS))
+        ahead, behind = (_influences(chain, steps) for chain in (self._chain, self._chain.reversal))
+        left = epsilon - 4.0 * (ahead[:, None] + behind[None, :])
+        size = np.minimum(steps[:, None] + steps[None, :] - 1, longest)
+        prices = np.divide(size, left, out=np.full(left.shape, math.inf), where=left > 0.0)
+        return float(min(prices.min(), worst))
+
+    def _check_state(self, structure: RowStructure) -> None:
+        if self.state is None:
+            return
+        unknown = structure.unknown_values(self.state, frozenset(self.states))
+        if unknown:
+            raise DependenceError(
+                f"{unknown} rows have a value in column {self.state!r} that is none of the {len(self.states)} states "
+                "of the chain; expected only these; add the missing states to the chain",
+                rows=unknown,
+            )
+
+    def describe(self) -> str:
+        """The assumption in one plain sentence."""
+        of = "an unobserved state" if self.state is None else f"the state in column {self.state!r}"
+        chain = f"{of} follows a Markov chain of {len(self.states)} states"
+        if self.initial == "stationary":
+            chain += " in its stationary law"
+        if self.uncertainty is not None:
+            chain += f" whose matrix is known up to {max(self.uncertainty):.3g} in total per row"
+        return self._said(f"{chain}, and a row given its state is independent of all others")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as plain data."""
+        return {
+            "kind": self.kind,
+            "transition": [list(row) for row in self.transition],
+            "states": list(self.states),
+            "initial": self.initial if isinstance(self.initial, str) else list(self.initial),
+            "uncertainty": None if self.uncertainty is None else list(self.uncertainty),
+            **self._settings(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; ``{"kind": "markov_chain", "transition": [[...]]}`` is enough."""
+        return cls(
+            data["transition"],
+            states=data.get("states"),
+            initial=data.get("initial", "stationary"),
+            uncertainty=data.get("uncertainty"),
+            **cls._read_settings(data),
+        )
+
+
+@lru_cache(maxsize=16)
+def _shared_coupling(chain: MarkovChain) -> Coupling:
+    """One coupling for all models of the same chain, so that its tails are computed once."""
+    return chain._made_coupling()
+
+
+def _quilt_steps(longest: int) -> NDArray[np.int64]:
+    near = np.arange(1, min(longest, 64) + 1)
+    return np.unique(np.concatenate([near, np.geomspace(near[-1], longest, 200).astype(np.int64)]))
+
+
+def _influences(chain: Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
+    """``ln max P^h(x, y)/P^h(x', y)`` for every number of steps h; infinite where a zero meets a positive number."""
+    result = np.full(len(steps), math.inf)
+    power, done = np.eye(chain.states), 0
+    for place, step in enumerate(steps.tolist()):
+        power, done = power @ np.linalg.matrix_power(chain.transition, step - done), step
+        least, most = power.min(axis=0), power.max(axis=0)
+        if np.all(least > 0.0):
+            result[place] = math.log(float(np.max(most / least)))
+    return result
+
+
+def _missed(confidence: float) -> float:
+    if not 0.0 < confidence < 1.0:
+        raise DependenceError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
+    return 1.0 - confidence
+
+
+def _check_law(law: tuple[float, ...], name: str, *, states: int | None = None) -> None:
+    total = math.fsum(law)
+    wrong = not all(0.0 <= chance <= 1.0 for chance in law) or not abs(total - 1.0) <= 1e-9
+    if wrong or (states is not None and len(law) != states):
+        raise DependenceError(f"{name} has {len(law)} entries with sum {total}; expected probabilities that sum to 1")
+
+
+def _checked_radii(uncertainty: float | Iterable[float] | None, states: int) -> tuple[float, ...] | None:
+    if uncertainty is None:
+        return None
+    given = (float(uncertainty),) * states if isinstance(uncertainty, int | float) else tuple(map(float, uncertainty))
+    if len(given) != states or not all(0.0 <= radius <= 2.0 for radius in given):
+        raise DependenceError(
+            f"the uncertainty has {len(given)} radii for {states} states or one outside [0, 2]; expected an L1 "
+            "distance for every row of the matrix"
+        )
+    return given

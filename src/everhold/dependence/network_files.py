@@ -1,0 +1,431 @@
+"""Networks from files and from other libraries: BIF and UAI text, pyAgrum and pgmpy models.
+
+Everything becomes plain names, states and tables; whether they make sense is checked by the networks themselves.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import DependenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "FactorList",
+    "NodeTables",
+    "pgmpy_factors",
+    "pgmpy_nodes",
+    "pyagrum_factors",
+    "pyagrum_nodes",
+    "read_bif",
+    "read_uai_bayes",
+    "read_uai_markov",
+    "scaled",
+    "text_of",
+]
+
+NodeTables = dict[str, tuple[int, tuple[str, ...], "NDArray[np.float64]"]]
+"""Node to (number of states, parents, table of shape (states of the parents..., states of the node))."""
+
+FactorList = tuple[dict[str, int], list[tuple[tuple[str, ...], "NDArray[np.float64]"]]]
+"""Numbers of states by node, and factors as (nodes, table of shape their states)."""
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/)
+      | "(?P<quoted>[^"\n]*)"
+      | (?P<mark>[{}\[\]()|,;])
+      | (?P<word>[^\s{}\[\]()|,;"]+)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    line: int
+    mark: bool  # punctuation, not a name
+
+
+class _Tokens:
+    """Tokens of a text, one after the other."""
+
+    def __init__(self, tokens: Iterator[_Token]) -> None:
+        self._tokens = list(tokens)
+        self._next = 0
+
+    def __bool__(self) -> bool:
+        return self._next < len(self._tokens)
+
+    @property
+    def line(self) -> int:
+        """The line of the next token, or of the last one."""
+        return self._tokens[min(self._next, len(self._tokens) - 1)].line if self._tokens else 1
+
+    def take(self) -> _Token:
+        if not self:
+            raise _fault(self.line, "the text ends too early", "more text", "see that the file is whole")
+        self._next += 1
+        return self._tokens[self._next - 1]
+
+    def expect(self, *marks: str) -> _Token:
+        token = self.take()
+        if not token.mark or token.text not in marks:
+            raise _fault(token.line, f"found {token.text!r}", " or ".join(map(repr, marks)), "mend the line")
+        return token
+
+    def until(self, *marks: str) -> tuple[list[_Token], str]:
+        """The tokens before the next of the marks, and that mark."""
+        found: list[_Token] = []
+        while True:
+            token = self.take()
+            if token.mark and token.text in marks:
+                return found, token.text
+            found.append(token)
+
+
+def _fault(line: int, wrong: str, expected: str, todo: str) -> DependenceError:
+    return DependenceError(f"line {line}: {wrong}; expected {expected}; {todo}", line=line)
+
+
+def _bif_tokens(text: str) -> Iterator[_Token]:
+    place, line = 0, 1
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        if match is None:
+            raise _fault(
+                line, f"{text[place]!r} opens a quotation that its line does not close", "a second quote", "close it"
+            )
+        if match["space"] is None:
+            content = next(match[kind] for kind in ("quoted", "mark", "word") if match[kind] is not None)
+            yield _Token(content, line, match["mark"] is not None)
+        line += match.group().count("\n")
+        place = match.end()
+
+
+def _listed(tokens: Sequence[_Token]) -> list[str]:
+    """Names between commas; a name may be several words."""
+    names: list[list[str]] = [[]]
+    for token in tokens:
+        if token.mark and token.text == ",":
+            names.append([])
+        else:
+            names[-1].append(token.text)
+    return [" ".join(words) for words in names if words]
+
+
+def _numbers(tokens: Sequence[_Token]) -> list[float]:
+    return [_number(token) for token in tokens if not (token.mark and token.text == ",")]
+
+
+def _number(token: _Token) -> float:
+    try:
+        value = float(token.text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise _fault(token.line, f"found {token.text!r}", "a number", "mend the line")
+    return value
+
+
+def read_bif(text: str) -> NodeTables:
+    """A Bayesian network in the Bayesian network interchange format.
+
+    Understood are comments, quotes, state names with spaces and slashes, ``table``, ``default`` and one entry for each
+    combination of the parents. Properties are skipped. In a ``table`` the node's own states vary slowest, as the
+    format has it.
+
+    Raises:
+        DependenceError: With the number of the line, if the text is no such network.
+    """
+    tokens = _Tokens(_bif_tokens(text))
+    states: dict[str, list[str]] = {}
+    blocks: dict[str, _Block] = {}
+    while tokens:
+        word = tokens.take()
+        if word.text == "network" and not word.mark:
+            _skip_block(tokens)
+        elif word.text == "variable" and not word.mark:
+            _read_variable(tokens, states)
+        elif word.text == "probability" and not word.mark:
+            block = _read_probability(tokens)
+            if block.node in blocks:
+                raise _fault(block.line, f"node {block.node!r} has a second table", "one for each", "remove one")
+            blocks[block.node] = block
+        else:
+            raise _fault(word.line, f"found {word.text!r}", "network, variable or probability", "mend the line")
+    tables = {node: block.nodes_table(states) for node, block in blocks.items()}
+    missing = states.keys() - blocks.keys()
+    if missing or not states:
+        raise _fault(tokens.line, f"there is no probability of {_some(missing)}", "one for every variable", "add it")
+    return {node: tables[node] for node in states}
+
+
+def _some(names: Any) -> str:
+    return repr(min(names)) if names else "any variable"
+
+
+def _skip_block(tokens: _Tokens) -> None:
+    tokens.until("{")
+    depth = 1
+    while depth:
+        token = tokens.take()
+        depth += {"{": 1, "}": -1}.get(token.text, 0) if token.mark else 0
+
+
+def _read_variable(tokens: _Tokens, states: dict[str, list[str]]) -> None:
+    head, _ = tokens.until("{")
+    line, name = tokens.line, " ".join(token.text for token in head)
+    if not name or name in states:
+        raise _fault(line, f"the variable {name!r} has no name or comes twice", "one name each", "rename it")
+    while not (word := tokens.take()).mark:
+        if word.text != "type":
+            tokens.until(";")
+            continue
+        kind, _ = tokens.until("[")
+        count, _ = tokens.until("]")
+        tokens.expect("{")
+        listed, _ = tokens.until("}")
+        tokens.expect(";")
+        if [token.text for token in kind] != ["discrete"]:
+            raise _fault(word.line, f"the variable {name!r} is not discrete", "type discrete", "cut it into classes")
+        wanted, labels = int(_numbers(count)[0]) if count else 0, _listed(listed)
+        if len(labels) != wanted:  # some writers put spaces between names instead of commas
+            labels = [token.text for token in listed if not token.mark]
+        if len(labels) != wanted or len(set(labels)) != wanted or not wanted:
+            raise _fault(word.line, f"{name!r} has the states {labels}", f"{wanted} different ones", "mend the line")
+        states[name] = labels
+    if word.text != "}" or name not in states:
+        raise _fault(word.line, f"found {word.text!r} in the variable {name!r}", "its type, then '}'", "mend the line")
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """One ``probability`` block: the numbers as they stand."""
+
+    node: str
+    parents: tuple[str, ...]
+    line: int
+    table: list[float] | None
+    default: list[float] | None
+    entries: dict[tuple[str, ...], tuple[int, list[float]]]
+
+    def nodes_table(self, states: Mapping[str, Sequence[str]]) -> tuple[int, tuple[str, ...], NDArray[np.float64]]:
+        unknown = [name for name in (self.node, *self.parents) if name not in states]
+        if unknown:
+            raise _fault(self.line, f"{unknown[0]!r} is no variable", "names of variables", "declare it")
+        own, above = len(states[self.node]), [len(states[name]) for name in self.parents]
+        if self.table is not None:
+            if len(self.table) != own * math.prod(above):
+                raise self._count(len(self.table), own * math.prod(above))
+            return own, self.parents, np.moveaxis(np.reshape(self.table, (own, *above)), 0, -1)
+        table = np.full((*above, own), np.nan)
+        if self.default is not None:
+            if len(self.default) != own:
+                raise self._count(len(self.default), own)
+            table[...] = self.default
+        for labels, (line, values) in self.entries.items():
+            if len(labels) != len(above) or any(s not in states[p] for p, s in zip(self.parents, labels, strict=True)):
+                raise _fault(line, f"{labels} are no states of {self.parents}", "one of each parent", "mend the line")
+            if len(values) != own:
+                raise self._count(len(values), own, line)
+            table[tuple(states[p].index(s) for p, s in zip(self.parents, labels, strict=True))] = values
+        if np.isnan(table).any():
+            raise _fault(self.line, f"parents of {self.node!r} have combinations without an entry", "all", "add them")
+        return own, self.parents, table
+
+    def _count(self, found: int, expected: int, line: int | None = None) -> DependenceError:
+        return _fault(line or self.line, f"{self.node!r} has {found} probabilities", f"{expected}", "mend the entry")
+
+
+def _read_probability(tokens: _Tokens) -> _Block:
+    line = tokens.expect("(").line
+    head, mark = tokens.until("|", ")")
+    node = " ".join(token.text for token in head)
+    parents: tuple[str, ...] = ()
+    if mark == "|":
+        parents = tuple(_listed(tokens.until(")")[0]))
+    opening = tokens.expect("{", ";")
+    found: dict[str, list[float]] = {}
+    entries: dict[tuple[str, ...], tuple[int, list[float]]] = {}
+    while opening.text == "{":
+        token = tokens.take()
+        if token.mark and token.text == "}":
+            break
+        if token.mark and token.text == "(":
+            labels = tuple(_listed(tokens.until(")")[0]))
+            if labels in entries:
+                raise _fault(token.line, f"the entry {labels} comes twice", "each once", "remove one")
+            entries[labels] = token.line, _numbers(tokens.until(";")[0])
+        elif token.text in ("table", "default") and not token.mark:
+            found[token.text] = _numbers(tokens.until(";")[0])
+        elif token.text == "property" and not token.mark:
+            tokens.until(";")
+        else:
+            raise _fault(token.line, f"found {token.text!r}", "table, default, an entry or '}'", "mend the line")
+    return _Block(node, parents, line, found.get("table"), found.get("default"), entries)
+
+
+def read_uai_bayes(text: str) -> NodeTables:
+    """A Bayesian network in the UAI format (preamble ``BAYES``); nodes are named "0", "1", ....
+
+    What follows a # is a comment. In a table the last node varies fastest, as the format has it; pyAgrum 3 writes
+    tables of nodes with several parents in another order: take such networks from the library itself or as BIF.
+
+    Raises:
+        DependenceError: With the number of the line, if the text is no such network.
+    """
+    states, factors = _read_uai(text, "BAYES")
+    nodes: NodeTables = {}
+    for scope, table in factors:
+        if scope[-1] in nodes:
+            raise DependenceError(f"node {scope[-1]} has a second table; expected one for each; remove one")
+        nodes[scope[-1]] = table.shape[-1], scope[:-1], table
+    missing = [name for name in states if name not in nodes]
+    if missing:
+        raise DependenceError(f"node {missing[0]} has no table; expected one for each, its own variable last; add it")
+    return {name: nodes[name] for name in states}
+
+
+def read_uai_markov(text: str) -> FactorList:
+    """A Markov network in the UAI format (preamble ``MARKOV``); nodes are named "0", "1", ....
+
+    Raises:
+        DependenceError: With the number of the line, if the text is no such network.
+    """
+    return _read_uai(text, "MARKOV")
+
+
+def _read_uai(text: str, preamble: str) -> FactorList:
+    lines = enumerate(text.splitlines(), start=1)
+    tokens = _Tokens(_Token(word, number, False) for number, line in lines for word in line.split("#")[0].split())
+    first = tokens.take()
+    if first.text.upper() != preamble:
+        raise _fault(first.line, f"the preamble is {first.text!r}", preamble, "read it as the other kind of network")
+    names = [str(node) for node in range(_whole(tokens, least=1))]
+    states = {name: _whole(tokens, least=1) for name in names}
+    scopes = [_scope(tokens, names) for _ in range(_whole(tokens, least=0))]
+    factors = []
+    for scope in scopes:
+        shape, line = [states[name] for name in scope], tokens.line
+        entries = _whole(tokens, least=1)
+        if entries != math.prod(shape):
+            raise _fault(line, f"a table over {scope} has {entries} entries", f"{math.prod(shape)}", "mend the table")
+        factors.append((scope, np.reshape([_number(tokens.take()) for _ in range(entries)], shape)))
+    if tokens:
+        raise _fault(tokens.line, "there is text after the last table", "the end", "see that the counts are right")
+    return states, [(scope, table) for scope, table in factors if scope]
+
+
+def _whole(tokens: _Tokens, *, least: int, most: float = math.inf) -> int:
+    token = tokens.take()
+    if not re.fullmatch(r"[0-9]{1,12}", token.text) or not least <= int(token.text) <= most:
+        bound = f" of at least {least}" if most == math.inf else f" from {least} to {most}"
+        raise _fault(token.line, f"found {token.text!r}", f"a whole number{bound}", "mend the line")
+    return int(token.text)
+
+
+def _scope(tokens: _Tokens, names: Sequence[str]) -> tuple[str, ...]:
+    line, size = tokens.line, _whole(tokens, least=0, most=len(names))
+    scope = tuple(names[_whole(tokens, least=0, most=len(names) - 1)] for _ in range(size))
+    if len(set(scope)) != size:
+        raise _fault(line, f"a table names a node twice: {scope}", "each once", "mend the line")
+    return scope
+
+
+def pyagrum_nodes(network: Any) -> NodeTables:
+    """The nodes of a ``pyagrum.BayesNet``."""
+    nodes: NodeTables = {}
+    for name in sorted(network.names()):
+        own, *above = network.cpt(name).names
+        table = _pyagrum_table(network.cpt(name), (*above, own))
+        nodes[name] = table.shape[-1], tuple(above), table
+    return nodes
+
+
+def pyagrum_factors(network: Any) -> FactorList:
+    """The states and factors of a ``pyagrum.MarkovRandomField``."""
+    states = {name: network.variable(name).domainSize() for name in sorted(network.names())}
+    scopes = [tuple(network.factor(nodes).names) for nodes in network.factors()]
+    factors = [(s, _pyagrum_table(network.factor({network.idFromName(n) for n in s}), s)) for s in sorted(scopes)]
+    return states, factors
+
+
+def _pyagrum_table(tensor: Any, order: Sequence[str]) -> NDArray[np.float64]:
+    """The library's arrays have the axes of a tensor in the reverse order of its names."""
+    names = list(reversed(tensor.names))
+    values = np.asarray(tensor.toarray(), dtype=np.float64)
+    return values.transpose([names.index(name) for name in order])
+
+
+def pgmpy_nodes(model: Any) -> NodeTables:
+    """The nodes of a discrete Bayesian network of pgmpy, by its ``get_cpds()``.
+
+    Tables have the node's own states first there; states of parents are put in the order of the parent's own table.
+    """
+    cpds = {cpd.variables[0]: cpd for cpd in model.get_cpds()}
+    own = {name: cpd.state_names[name] for name, cpd in cpds.items()}
+    nodes: NodeTables = {}
+    for name, cpd in cpds.items():
+        table = _pgmpy_table(cpd, own)
+        nodes[str(name)] = table.shape[0], tuple(map(str, cpd.variables[1:])), np.moveaxis(table, 0, -1)
+    return nodes
+
+
+def pgmpy_factors(model: Any) -> FactorList:
+    """The states and factors of a discrete Markov network of pgmpy, by its ``get_factors()``."""
+    factors = model.get_factors()
+    first: dict[Any, Sequence[Any]] = {}
+    for factor in factors:
+        for name in factor.variables:
+            first.setdefault(name, factor.state_names[name])
+    tables = [(tuple(map(str, factor.variables)), _pgmpy_table(factor, first)) for factor in factors]
+    return {str(name): len(labels) for name, labels in first.items()}, tables
+
+
+def _pgmpy_table(factor: Any, order: Mapping[Any, Sequence[Any]]) -> NDArray[np.float64]:
+    table = np.asarray(factor.values, dtype=np.float64)
+    for axis, name in enumerate(factor.variables):
+        if name not in order or set(order[name]) != set(factor.state_names[name]):
+            raise DependenceError(
+                f"the tables of the model do not agree on the states of {name!r}; expected one table for each node and "
+                "the same state names in all of them; check the model"
+            )
+        places = {label: place for place, label in enumerate(factor.state_names[name])}
+        table = np.take(table, [places[label] for label in order[name]], axis=axis)
+    return table
+
+
+def text_of(path: str | Path) -> str:
+    """The text of a file.
+
+    Raises:
+        DependenceError: If it cannot be read or is no text.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise DependenceError(f"the file {Path(path).name!r} is not UTF-8 text; expected a text file") from None
+    except OSError as fault:
+        raise DependenceError(
+            f"the file {Path(path).name!r} cannot be read: {fault.strerror}; expected a file"
+        ) from None
+
+
+def scaled(nodes: NodeTables, *, tolerance: float) -> NodeTables:
+    """Probabilities scaled to sum 1 where they miss it by at most the tolerance: files have rounded numbers."""
+    found: NodeTables = {}
+    for name, (states, parents, table) in nodes.items():
+        sums = table.sum(axis=-1, keepdims=True)
+        rounded = np.abs(sums - 1.0) <= tolerance
+        found[name] = states, parents, np.divide(table, sums, out=table.copy(), where=rounded)
+    return found
