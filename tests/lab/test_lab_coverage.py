@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from everhold.analysts import HillClimbingAnalyst, HonestAnalyst, Vote
 from everhold.lab.coverage import CoverageStudy, CubeBoard, StudyOutcome, coverage_study, play_once, walsh_transform
+from everhold.lab.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder
 from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck, SampleSplitting
 from everhold.privacy.noise import SeededNoise
 
@@ -72,6 +73,36 @@ def test_population_values_are_exactly_one_half():
     for predicted in (*rules, vote):
         shares = [np.mean(predicted == np.array(labels)) for labels in itertools.product((-1, 1), repeat=4)]
         assert np.mean(shares) == 0.5
+
+
+POPULATIONS = [
+    CopiedInGroups(points=8, size=4),
+    CopiedInGroups(points=8, size=4, share=0.5),
+    CopiedInOrder(points=8, correlation=0.7),
+    CopiedInFamilies(points=8, children=2),
+]
+
+
+@pytest.mark.parametrize("population", POPULATIONS, ids=repr)
+def test_rules_and_votes_on_a_population_are_right_as_often_as_counting_its_rows_says(population):
+    rows = population.rows(20, np.random.default_rng(6))
+    board = CubeBoard(
+        Empirical(rows=20, queries=20), SeededNoise(0), rules=7, labels=np.random.default_rng(6), population=population
+    )
+    point, label = rows
+    said = parity_rules(8)[:, point]
+    assert board.score_rules(0, 7, guess=None).tolist() == (said[1:] == label).mean(axis=1).tolist()
+    weights = np.array([0.5, -2.0, 1.0])
+    assert board.score_vote(Vote(weights, 0.25)) == (np.where(weights @ said[1:4] > 0.25, 1, -1) == label).mean()
+
+
+def test_a_population_needs_rules_of_its_cube_and_a_mechanism_that_asks_all_rows():
+    population = CopiedInGroups(points=8, size=2)
+    for mechanism, rules in [(Empirical(rows=64, queries=20), 8), (SampleSplitting(rows=64, queries=4), 3)]:
+        with pytest.raises(ValueError, match="expected"):
+            CubeBoard(
+                mechanism, SeededNoise(0), rules=rules, labels=np.random.default_rng(0), population=population
+            )  # fmt: skip
 
 
 def test_runs_can_be_repeated_and_differ_by_seed():

@@ -13,6 +13,7 @@ from everhold.certificate import verify_certificate
 from everhold.holdout import Holdout
 from everhold.lab import report
 from everhold.lab.demo import DemoPlan, run_demo
+from everhold.lab.dependent_flights import ASSUMPTIONS, ONE_HOUR
 from everhold.lab.flights import split_flights
 from everhold.lab.tuning import CANDIDATES, OVERFITTED, TAKE_OFF
 
@@ -69,11 +70,15 @@ def test_every_interval_of_the_honest_analyst_holds(result):
 
 def test_the_dict_is_the_stable_contract(result):
     data = json.loads(json.dumps(result.to_dict()))
+    worth = data.pop("dependent")
     assert {key: list(value) for key, value in data.items()} == {
         "bare": ["reported", "fresh"],
         "everhold": ["reported", "low", "high", "fresh", "questions", "refused"],
     }
     assert data["everhold"]["questions"] == 1_205
+    assert [list(line) for line in worth] == [
+        ["assumption", "groups", "largest", "effective_rows", "within", "left", "radius"]
+    ] * len(ASSUMPTIONS)
 
 
 def test_rows_are_a_table_of_both(result):
@@ -95,8 +100,9 @@ def test_the_picture_tells_the_same_story_as_the_table(result):
 
 def test_files_are_written_and_the_certificates_hold(result, output):
     assert sorted(file.name for file in result.files) == [
-        "climb.html", "climb.svg", "climber.certificate.html", "climber.certificate.json",
-        "honest.certificate.html", "honest.certificate.json",
+        "by-hour.certificate.html", "by-hour.certificate.json", "climb.html", "climb.svg",
+        "climber.certificate.html", "climber.certificate.json", "honest.certificate.html", "honest.certificate.json",
+        "worth.html", "worth.svg",
     ]  # fmt: skip
     assert all(file.parent == output and file.stat().st_size > 1_000 for file in result.files)
     assert all(verify_certificate(file).ok for file in result.files if file.name.endswith("certificate.json"))
@@ -106,6 +112,26 @@ def test_the_sealed_holdouts_stay_open_to_questions(result, output):
     with Holdout.open(output / "flights.db", "climber") as holdout:
         assert holdout.status()["questions_asked"] == result.everhold.questions
         assert holdout.ask("distance > 1000", guess=0.5).source != "refused"
+
+
+def test_the_third_certificate_says_what_the_table_says(result, output):
+    promised = json.loads((output / "by-hour.certificate.json").read_text(encoding="utf-8"))
+    line = next(line for line in result.worth if line.assumption == ONE_HOUR.name)
+    assert promised["promise"]["radius"] == pytest.approx(line.radius)
+    assumed = promised["assumptions"]["dependence"]
+    assert assumed["column"] == "departure"
+    assert sum(number for _, number in assumed["counts"]) == line.groups < result.sealed_flights
+
+
+def test_the_intervals_of_the_third_act_are_wider_and_hold(result):
+    slack = 0.03
+    by_model = {trial.candidate: trial for trial in result.trials}
+    assert [trial.candidate for trial in result.dependent_trials] == list(PLAN.known_before)
+    for trial in result.dependent_trials:
+        alone, answer = by_model[trial.candidate].answer, trial.answer
+        assert answer.low - slack <= trial.fresh <= answer.high + slack
+        if not answer.charged:
+            assert answer.high - answer.low > alone.high - alone.low
 
 
 def printed(result) -> str:
@@ -121,6 +147,23 @@ def test_what_is_printed_is_what_was_measured(result):
     assert f"{100 * result.everhold.low:.1f}-{result.everhold.high:.1%}" in text
     assert "1,205 of the 1,205 intervals" in text
     assert "climb.svg" in text
+    for line in result.worth:
+        assert f"{line.effective_rows:,.0f}" in text
+        assert (f"{100 * line.radius:.1f} pts" in text) == (line.radius < 0.5)
+
+
+def test_the_closing_of_the_third_act_states_both_radii(result):
+    alone, hour, *_ = result.worth
+    text = report.closing_of_worth(result)
+    assert f"within {100 * hour.radius:.1f} points in place of {100 * alone.radius:.1f}" in text
+    assert "best forecast" not in report.closing_of_worth(dataclasses.replace(result, dependent_trials=()))
+
+
+def test_the_labels_of_the_picture_are_the_table(result, output):
+    picture = (output / "worth.svg").read_text(encoding="utf-8")
+    for line in result.worth:
+        promised = f"±{100 * line.radius:.1f} points" if line.radius < 0.5 else "no promise"
+        assert f"{promised}: 1,500 rows are worth {line.effective_rows:,.0f}" in picture
 
 
 def test_the_paragraph_says_so_when_a_promise_was_broken(result):
@@ -138,6 +181,7 @@ def test_the_paragraph_does_without_an_honest_analyst(result):
 def test_without_the_plots_extra_there_is_a_hint_in_place_of_pictures(result, output, monkeypatch):
     monkeypatch.setattr(report, "plots_available", lambda: False)
     assert report.save_climb(result.climb, output) == ()
+    assert report.save_worth(result.worth, result.sealed_flights, output) == ()
     assert "pip install 'everhold[plots]'" in printed(result)
 
 

@@ -5,6 +5,9 @@ parity of the coordinates in a set of them (a Walsh function), so all rules are 
 from one fast transform. Whatever a rule or a vote of rules predicts, it is right with probability 1/2 in every row: the
 population value of every question is exactly 1/2, and the rows are independent. Orthogonal rules are the hill climber's
 best case: from exact scores of most of them the labels themselves could be read off.
+
+Dependent rows are drawn from a population in which rows copy each other (`everhold.lab.dependent_boards`): several rows
+may have the same point of the cube and the same label, and the value of every question is still 1/2.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.analysts import Analyst, Vote
+    from everhold.lab.dependent_boards import Population
     from everhold.mechanisms import Mechanism
     from everhold.privacy.noise import Noise
 
@@ -74,11 +78,13 @@ class CubeBoard:
     """A mechanism that answers about fair labels on a cube; training labels on the same points make the guesses.
 
     Args:
-        mechanism: The mechanism; its number of rows must be a power of 2.
+        mechanism: The mechanism; its number of rows must be a power of 2, unless there is a population.
         noise: Its noise.
-        rules: Number of parity rules, fewer than rows.
+        rules: Number of parity rules, fewer than points of the cube.
         labels: Generator of the labels.
         radius: Claimed in place of the mechanism's own intervals; to see what happens without protection.
+        population: Where sealed and training rows come from, each set drawn for itself; by default every point of the
+            cube is one row of each set.
     """
 
     def __init__(
@@ -89,12 +95,19 @@ class CubeBoard:
         rules: int,
         labels: np.random.Generator,
         radius: float | None = None,
+        population: Population | None = None,
     ) -> None:
-        if not 0 < rules < mechanism.rows:
-            raise ValueError(f"rules is {rules}; expected a number from 1 to {mechanism.rows - 1}")
-        self.rules = rules
+        points = mechanism.rows if population is None else population.points
+        if not 0 < rules < points:
+            raise ValueError(f"rules is {rules}; expected a number from 1 to {points - 1}")
+        if population is not None and mechanism.parts > 1:
+            raise ValueError(f"{mechanism.name} splits the rows; expected a mechanism that asks all of them")
+        self.rules, self._points = rules, points
         self._mechanism, self._noise, self._state = mechanism, noise, mechanism.start(noise)
-        self._sealed, self._training = (2 * labels.integers(0, 2, (2, mechanism.rows)) - 1).astype(np.int64)
+        if population is None:  # of each point, the sum of the labels of its rows
+            self._sealed, self._training = (2 * labels.integers(0, 2, (2, points)) - 1).astype(np.int64)
+        else:
+            self._sealed, self._training = (population.balance(mechanism.rows, labels) for _ in range(2))
         self._radius = mechanism.promise().radius if radius is None else radius
         self._own_intervals = radius is None
         self._beyond = mechanism.promise().spends_only_beyond or 0.0
@@ -103,27 +116,32 @@ class CubeBoard:
     def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
         """Answers about parity rules number ``first + 1, ..., last``; rule 0 would say yes of every row."""
         sets = slice(first + 1, last + 1)
-        known = (self._mechanism.rows + walsh_transform(self._training)[sets]) // 2
+        known = self._right(walsh_transform(self._training)[sets])
         if self._mechanism.parts == 1:
-            right = (self._mechanism.rows + walsh_transform(self._sealed)[sets])[:, None] // 2
+            right = self._right(walsh_transform(self._sealed)[sets])[:, None]
         else:
-            shared = np.bitwise_count(
-                np.arange(first + 1, last + 1)[:, None] & np.arange(self._mechanism.rows)[None, :]
-            )
+            shared = np.bitwise_count(np.arange(first + 1, last + 1)[:, None] & np.arange(self._points)[None, :])
             right = self._right_by_part(1 - 2 * (shared & 1).astype(np.int64))
         return self._ask(right, self._guesses(known, guess))
 
     def score_vote(self, vote: Vote) -> float:
         """The answer about the vote; ties are predicted as no."""
-        weights = np.zeros(self._mechanism.rows)
+        weights = np.zeros(self._points)
         weights[1 : 1 + len(vote.weights)] = vote.weights
         predicted = np.where(walsh_transform(weights) > vote.threshold, 1, -1)
-        known = np.array([np.count_nonzero(predicted == self._training)])
+        known = np.array([self._right(predicted @ self._training)])
         return float(self._ask(self._right_by_part(predicted[None, :]), self._guesses(known, None))[0])
+
+    def _right(self, balance: Any) -> Any:
+        """Right predictions, from how many more of them are right than wrong."""
+        return (self._mechanism.rows + balance) // 2
 
     def _right_by_part(self, predicted: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many predictions are right in each part of the rows, shape (questions, parts)."""
-        right, parts = predicted == self._sealed, self._mechanism.parts
+        parts = self._mechanism.parts
+        if parts == 1:
+            return np.asarray(self._right(predicted @ self._sealed)[:, None])
+        right = predicted == self._sealed
         return np.stack([np.count_nonzero(right[:, part::parts], axis=1) for part in range(parts)], axis=1)
 
     def _guesses(self, known: NDArray[np.int64], guess: float | None) -> NDArray[np.int64]:
@@ -154,7 +172,13 @@ class CubeBoard:
 
 
 def play_once(
-    mechanism: Mechanism, analyst: Analyst, *, rules: int, seed: int, radius: float | None = None
+    mechanism: Mechanism,
+    analyst: Analyst,
+    *,
+    rules: int,
+    seed: int,
+    radius: float | None = None,
+    population: Population | None = None,
 ) -> StudyOutcome:
     """One game with fresh labels and fresh noise.
 
@@ -164,10 +188,10 @@ def play_once(
         rules: Number of rules on the board.
         seed: Of labels and noise.
         radius: As for `CubeBoard`.
+        population: As for `CubeBoard`.
     """
-    board = CubeBoard(
-        mechanism, SeededNoise(seed), rules=rules, labels=np.random.default_rng([seed, mechanism.rows]), radius=radius
-    )
+    labels = np.random.default_rng([seed, mechanism.rows])
+    board = CubeBoard(mechanism, SeededNoise(seed), rules=rules, labels=labels, radius=radius, population=population)
     for _ in analyst.play(board):
         pass  # claims do not matter here: every answer on the way has to be true
     return board.outcome()
@@ -248,17 +272,25 @@ class CoverageStudy(Display):
 
 
 def coverage_study(
-    mechanism: Mechanism, analyst: Analyst, *, rules: int, runs: int, seed: int, radius: float | None = None
+    mechanism: Mechanism,
+    analyst: Analyst,
+    *,
+    rules: int,
+    runs: int,
+    seed: int,
+    radius: float | None = None,
+    population: Population | None = None,
 ) -> CoverageStudy:
     """Let an analyst play against a mechanism many times.
 
     Args:
-        mechanism: The mechanism; its number of rows must be a power of 2.
+        mechanism: The mechanism; its number of rows must be a power of 2, unless there is a population.
         analyst: The analyst.
         rules: Number of rules on the board.
         runs: Number of games.
         seed: Of the first game; the others follow.
         radius: Claimed in place of the mechanism's own promise, to see what happens without protection.
+        population: Where the rows come from, if they depend on each other.
 
     Examples:
         >>> from everhold.analysts import HonestAnalyst
@@ -275,6 +307,7 @@ def coverage_study(
         radius=claimed,
         confidence=mechanism.confidence,
         outcomes=tuple(
-            play_once(mechanism, analyst, rules=rules, seed=seed + run, radius=radius) for run in range(runs)
+            play_once(mechanism, analyst, rules=rules, seed=seed + run, radius=radius, population=population)
+            for run in range(runs)
         ),
     )

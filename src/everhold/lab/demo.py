@@ -1,4 +1,8 @@
-"""The demonstration: one analyst climbs a bare test set, then a sealed holdout, then an honest analyst works."""
+"""The demonstration: a bare test set, the same flights behind everhold, and what they are worth if they hang together.
+
+Act 1 lets an analyst climb a bare test set. Act 2 lets the same analyst, and then an honest one, work on the same
+flights, sealed. Act 3 declares that flights of one hour at one airport move together, and lets the honest one ask anew.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold.charts import ClimbPoint
+from everhold.dependence import Groups, Independent
 from everhold.display import Display
 from everhold.holdout import Holdout
 from everhold.lab import report
 from everhold.lab.boards import BareBoard, HoldoutBoard
+from everhold.lab.dependent_flights import DEPARTURE, Worth, with_departures, worth_of
 from everhold.lab.flights import Flights, load_flights
-from everhold.lab.tuning import CANDIDATES, OVERFITTED, Candidate, Trial, tune
+from everhold.lab.tuning import BEFORE, CANDIDATES, OVERFITTED, Candidate, Trial, tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,9 +31,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from everhold.answers import Answer
+    from everhold.dependence import DependenceModel
 
 __all__ = ["DemoPlan", "DemoResult", "Outcome", "run_demo"]
 
+_HONEST_OVERFITS = 2
 _STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
 
 
@@ -53,6 +61,16 @@ class DemoPlan:
     def questions(self) -> int:
         """What the hill climber asks: every rule, "always on time", and one vote a round."""
         return self.rules + 1 + math.ceil(self.rules / self.rules_per_round)
+
+    @property
+    def honest_questions(self) -> int:
+        """What the honest analyst's holdouts are planned for: twice as many questions as there are models."""
+        return 2 * len(self.candidates)
+
+    @property
+    def known_before(self) -> tuple[Candidate, ...]:
+        """The models of act 3."""
+        return tuple(candidate for candidate in self.candidates if candidate.known == BEFORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +117,9 @@ class DemoResult(Display):
         intervals: Intervals stated to the hill climber.
         intervals_true: How many of them contain the fresh value, up to three of its standard errors.
         trials: What the honest analyst tried.
+        worth: The sealed flights under each assumption about what moves together.
+        dependent_trials: What the honest analyst tried where flights of one hour at one airport move together.
+        other_hours: Training flights of hours that are not sealed.
         climb: Points of the picture.
         fresh_flights: Number of fresh flights.
         sealed_flights: Number of sealed flights.
@@ -112,6 +133,9 @@ class DemoResult(Display):
     intervals: int
     intervals_true: int
     trials: tuple[Trial, ...]
+    worth: tuple[Worth, ...]
+    dependent_trials: tuple[Trial, ...]
+    other_hours: int
     climb: tuple[ClimbPoint, ...]
     fresh_flights: int
     sealed_flights: int
@@ -121,7 +145,8 @@ class DemoResult(Display):
     def to_dict(self) -> dict[str, Any]:
         """The stable contract of ``everhold demo --format json``.
 
-        ``{"bare": {"reported", "fresh"}, "everhold": {"reported", "low", "high", "fresh", "questions", "refused"}}``.
+        ``{"bare": {"reported", "fresh"}, "everhold": {"reported", "low", "high", "fresh", "questions", "refused"},
+        "dependent": [{"assumption", "groups", "largest", "effective_rows", "within", "left", "radius"}, ...]}``.
         """
         return {
             "bare": {"reported": self.bare.reported, "fresh": self.bare.fresh},
@@ -129,6 +154,7 @@ class DemoResult(Display):
                 name: getattr(self.everhold, name)
                 for name in ("reported", "low", "high", "fresh", "questions", "refused")
             },
+            "dependent": [worth.to_dict() for worth in self.worth],
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -158,7 +184,8 @@ def run_demo(
     """
     started = perf_counter()
     plan = plan or DemoPlan()
-    with _steps(2 * plan.questions, len(plan.candidates), shown=progress) as (climbed, tuned):
+    models = len(plan.candidates) + len(plan.known_before)
+    with _steps(2 * plan.questions, models, shown=progress) as (climbed, tuned):
         flights = flights or load_flights()
         storage = _empty_storage(output)
         fresh = BareBoard(flights.fresh, rules=plan.rules, seed=plan.seed)
@@ -166,9 +193,17 @@ def run_demo(
         with _sealed(storage, "climber", flights, queries=plan.questions, overfits=plan.overfits) as holdout:
             everhold, more_points, answers = _climb_holdout(holdout, flights, fresh, plan, climbed)
             files = _save_certificate(holdout, output)
-        with _sealed(storage, "honest", flights, queries=2 * len(plan.candidates), overfits=2) as holdout:
+        queries, overfits = plan.honest_questions, _HONEST_OVERFITS
+        with _sealed(storage, "honest", flights, queries=queries, overfits=overfits) as holdout:
             trials = tune(holdout, flights, plan.candidates, advance=tuned)
             files += _save_certificate(holdout, output)
+        worth, by_hour = worth_of(flights, queries=queries, overfits=overfits), with_departures(flights)
+        with _sealed(
+            storage, "by-hour", by_hour, queries=queries, overfits=overfits, dependence=Groups(DEPARTURE)
+        ) as holdout:
+            dependent_trials = tune(holdout, by_hour, plan.known_before, advance=tuned)
+            files += _save_certificate(holdout, output)
+        climb = (*points, *more_points)
         return DemoResult(
             bare=bare,
             everhold=everhold,
@@ -176,10 +211,13 @@ def run_demo(
             intervals=sum(answer.value is not None for answer, _ in answers),
             intervals_true=sum(_contains(answer, truth, len(flights.fresh)) for answer, truth in answers),
             trials=tuple(trials),
-            climb=(*points, *more_points),
+            worth=worth,
+            dependent_trials=tuple(dependent_trials),
+            other_hours=len(by_hour.training),
+            climb=climb,
             fresh_flights=len(flights.fresh),
             sealed_flights=len(flights.sealed),
-            files=(*files, *report.save_climb((*points, *more_points), output)),
+            files=(*files, *report.save_climb(climb, output), *report.save_worth(worth, len(flights.sealed), output)),
             seconds=perf_counter() - started,
         )
 
@@ -206,10 +244,18 @@ def _empty_storage(output: Path) -> Path:
     return storage
 
 
-def _sealed(storage: Path, name: str, flights: Flights, *, queries: int, overfits: int) -> Holdout:
+def _sealed(
+    storage: Path,
+    name: str,
+    flights: Flights,
+    *,
+    queries: int,
+    overfits: int,
+    dependence: DependenceModel | None = None,
+) -> Holdout:
     return Holdout.create(
         storage, name, holdout=flights.sealed.table, training=flights.training.table, label="late",
-        queries=queries, overfits=overfits, mechanism="guess_and_check",
+        queries=queries, overfits=overfits, mechanism="guess_and_check", dependence=dependence or Independent(),
     )  # fmt: skip
 
 

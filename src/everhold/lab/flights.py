@@ -45,6 +45,15 @@ class Part:
     def __len__(self) -> int:
         return len(self.late)
 
+    def take(self, rows: NDArray[np.int64]) -> Part:
+        """These flights, in this order."""
+        return Part(
+            table=self.table.iloc[rows].reset_index(drop=True),
+            keys=self.keys[rows],
+            late=self.late[rows],
+            features=self.features[rows],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Flights:
@@ -87,7 +96,7 @@ def split_flights(flights: pd.DataFrame, *, sealed: int, training: int, seed: in
         )
     whole = _whole(arrived)
     ends = sealed, sealed + training, len(arrived)
-    return Flights(*(_rows(whole, order[start:end]) for start, end in zip((0, *ends), ends, strict=False)))
+    return Flights(*(whole.take(order[start:end]) for start, end in zip((0, *ends), ends, strict=False)))
 
 
 def _whole(flights: pd.DataFrame) -> Part:
@@ -121,12 +130,3 @@ def _features(flights: pd.DataFrame) -> NDArray[np.float32]:
         flights["dep_delay"],
     )
     return np.column_stack([np.asarray(column, dtype=np.float32) for column in columns])
-
-
-def _rows(whole: Part, rows: NDArray[np.int64]) -> Part:
-    return Part(
-        table=whole.table.iloc[rows].reset_index(drop=True),
-        keys=whole.keys[rows],
-        late=whole.late[rows],
-        features=whole.features[rows],
-    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from everhold.charts import climb_chart, plots_available, save_chart
+from everhold.charts_of_worth import WorthBar, worth_chart
 from everhold.lab.tuning import BEFORE, TAKE_OFF
 
 if TYPE_CHECKING:
@@ -17,16 +18,25 @@ if TYPE_CHECKING:
 
     from everhold.charts import ClimbPoint
     from everhold.lab.demo import DemoResult, Outcome
+    from everhold.lab.dependent_flights import Worth
     from everhold.lab.tuning import Trial
 
-__all__ = ["BARE", "EVERHOLD", "closing_paragraph", "print_result", "save_climb"]
+__all__ = ["BARE", "EVERHOLD", "closing_of_worth", "closing_paragraph", "print_result", "save_climb", "save_worth"]
 
+_HONEST = "An honest analyst, on a holdout of their own over the same sealed flights"
+_HONEST_BY_HOUR = "The same analyst, where one hour at one airport moves together"
 BARE, EVERHOLD = "a bare test set", "the same flights behind everhold"
-_TITLE = "The climb"
-_CAPTION = (
+_CLIMB_TITLE = "The climb"
+_CLIMB_CAPTION = (
     "One analyst scores thousands of coin-flip rules, lets the rules vote by their scores, and reports the vote's "
     "score. On a bare test set the reported score climbs while the truth falls. Behind everhold each score comes "
     "with an interval for the truth."
+)
+_VACUOUS = 0.5
+_WORTH_TITLE = "What the same flights are worth"
+_WORTH_CAPTION = (
+    "The same sealed flights and the same questions, under four assumptions about which flights move together. "
+    "Flights that may move together count for less, and the radius that can be promised is larger."
 )
 
 
@@ -37,17 +47,43 @@ def save_climb(points: Sequence[ClimbPoint], output: Path) -> tuple[Path, ...]:
     chart = climb_chart(points, score="flights predicted correctly")
     files = tuple(output / f"climb{suffix}" for suffix in (".svg", ".html"))
     for file in files:
-        save_chart(chart, file, title=_TITLE, caption=_CAPTION)
+        save_chart(chart, file, title=_CLIMB_TITLE, caption=_CLIMB_CAPTION)
+    return files
+
+
+def save_worth(worth: Sequence[Worth], sealed_flights: int, output: Path) -> tuple[Path, ...]:
+    """Save the picture of what the sealed flights are worth; nothing without the extra ``[plots]``."""
+    if not plots_available():
+        return ()
+    bars = [
+        WorthBar(
+            line.assumption,
+            line.radius,
+            f"{_promised(line.radius)}: {sealed_flights:,} rows are worth {line.effective_rows:,.0f}",
+        )
+        for line in worth
+    ]
+    chart = worth_chart(bars, title="radius of the promise, for the same flights and questions")
+    files = tuple(output / f"worth{suffix}" for suffix in (".svg", ".html"))
+    for file in files:
+        save_chart(chart, file, title=_WORTH_TITLE, caption=_WORTH_CAPTION)
     return files
 
 
 def print_result(result: DemoResult, console: Console) -> None:
     """Print the tables, the files and the closing paragraph."""
-    for table in (_climber_table(result), _trials_table(result.trials)):
+    tables = (
+        _climber_table(result),
+        _trials_table(_HONEST, result.trials),
+        _worth_table(result),
+        _trials_table(_HONEST_BY_HOUR, result.dependent_trials),
+    )
+    for table in tables:
         console.print(table)
         console.print()
-    console.print(closing_paragraph(result), highlight=False)
-    console.print()
+    for paragraph in (closing_paragraph(result), closing_of_worth(result)):
+        console.print(paragraph, highlight=False)
+        console.print()
     if not plots_available():
         console.print("No pictures were drawn: install them with pip install 'everhold\\[plots]'.")
     console.print("Written: " + ", ".join(str(file) for file in result.files), highlight=False, soft_wrap=True)
@@ -87,9 +123,35 @@ def _cells(outcome: Outcome) -> list[str]:
     ]
 
 
-def _trials_table(trials: Sequence[Trial]) -> Table:
+def _worth_table(result: DemoResult) -> Table:
     table = _table(
-        "An honest analyst, on a holdout of their own over the same sealed flights",
+        f"What {result.sealed_flights:,} sealed flights are worth if some of them move together",
+        "moving together", "groups", "largest", "rows worth", "within", "left", "radius",
+    )  # fmt: skip
+    for line in result.worth:
+        table.add_row(
+            line.assumption,
+            f"{line.groups:,}",
+            str(line.largest),
+            f"{line.effective_rows:,.0f}",
+            _correlation(line.within),
+            _correlation(line.left),
+            f"{_points(line.radius)} pts" if line.radius < _VACUOUS else "-",
+        )
+    table.caption = (
+        "within, left: correlation of being late on training flights, in one group and between groups of one day (for "
+        "whole days: the day after). The assumption says that nothing is left."
+    )
+    return table
+
+
+def _correlation(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _trials_table(title: str, trials: Sequence[Trial]) -> Table:
+    table = _table(
+        title,
         "model", "guess", "answer", "interval", "charged", "truth", "inside",
     )  # fmt: skip
     for known in dict.fromkeys(trial.candidate.known for trial in trials):
@@ -125,6 +187,10 @@ def _points(share: float) -> str:
     return f"{100.0 * share:.1f}"
 
 
+def _promised(radius: float) -> str:
+    return f"±{_points(radius)} points" if radius < _VACUOUS else "no promise"
+
+
 def _inside(trial: Trial) -> bool:
     low, high = trial.answer.low, trial.answer.high
     return low is not None and high is not None and low <= trial.fresh <= high
@@ -133,6 +199,37 @@ def _inside(trial: Trial) -> bool:
 def closing_paragraph(result: DemoResult) -> str:
     """What happened, for people who decide; it says so if a promise was not kept."""
     return " ".join((_on_the_bare(result), _on_everhold(result), *_of_the_honest(result.trials)))
+
+
+def closing_of_worth(result: DemoResult) -> str:
+    """What the certificate of act 3 says that the one of act 2 does not, for people who decide."""
+    alone, hour, aircraft, day = result.worth
+    rows = f"{result.sealed_flights:,}"
+    sentences = [
+        "So far flights counted as independent: the sealed ones are a random sample of one year's flights, and the "
+        "promises are about that year. Other days like these have other queues and other weather, and about them "
+        f"{rows} flights say less: being late correlates by {_correlation(hour.within)} between training flights of "
+        f"one hour at one airport. If such flights may move together in any way, {rows} rows are worth "
+        f"{hour.effective_rows:,.0f}, and the third certificate says so: within {_points(hour.radius)} points in place "
+        f"of {_points(alone.radius)}, with the assumption in words, and how to tell that it is wrong.",
+        *_of_the_best_by_hour(result),
+        "The assumption is not the whole story: flights of one day in different hours still correlate by "
+        f"{_correlation(hour.left)}. Aircraft as groups would cost more and explain less "
+        f"({aircraft.effective_rows:,.0f} rows, {_correlation(aircraft.within)}); whole days are worth "
+        f"{day.effective_rows:,.0f} rows, within {_points(day.radius)} points. No computation can choose for you; the "
+        "certificate states what was chosen.",
+    ]
+    return " ".join(sentences)
+
+
+def _of_the_best_by_hour(result: DemoResult) -> list[str]:
+    best = _best(result.dependent_trials, BEFORE)
+    if best is None:
+        return []
+    return [
+        f"With {result.other_hours:,} training flights of other hours, the honest analyst's best forecast before the "
+        f"day is right {_stated(best)}."
+    ]
 
 
 def _on_the_bare(result: DemoResult) -> str:

@@ -1,0 +1,64 @@
+"""The picture of what the same rows are worth: the radius under each assumption (needs the extra ``[plots]``)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import altair as alt
+
+__all__ = ["WorthBar", "worth_chart"]
+
+_INK, _FAINT, _PAPER, _BAR = "#24292f", "#d0d7de", "#ffffff", "#56b4e9"
+_FONT = "system-ui, 'Helvetica Neue', Arial, sans-serif"
+_MOST = 0.5  # a radius of half the range promises nothing
+_ROOM = 1.9  # the labels beside the bars are as long as the longest bar
+
+
+@dataclass(frozen=True, slots=True)
+class WorthBar:
+    """One bar of the picture.
+
+    Attributes:
+        assumption: What it is called.
+        radius: How long it is.
+        label: What stands beside it.
+    """
+
+    assumption: str
+    radius: float
+    label: str
+
+
+def worth_chart(bars: Sequence[WorthBar], *, title: str) -> alt.LayerChart:
+    """A bar for each assumption, with its label.
+
+    Args:
+        bars: From top to bottom; a radius of more than half the range is cut off there.
+        title: The title of the horizontal axis.
+    """
+    import altair as alt
+
+    lengths = [min(bar.radius, _MOST) for bar in bars]
+    values = [asdict(bar) | {"length": length} for bar, length in zip(bars, lengths, strict=True)]
+    scale = alt.Scale(domain=[0.0, _ROOM * max(lengths)], nice=False)
+    named = alt.Axis(title=None, labelLimit=300, labelPadding=8, ticks=False, domain=False)
+    ticks = alt.Axis(format=".0%", grid=False, tickCount=8)
+    shared: dict[str, Any] = {
+        "x": alt.X("length:Q", title=title, scale=scale, axis=ticks),
+        "y": alt.Y("assumption:N", sort=[bar.assumption for bar in bars], axis=named),
+    }
+    drawn = alt.Chart().mark_bar(color=_BAR, height={"band": 0.62}).encode(**shared)
+    said = alt.Chart().mark_text(align="left", dx=8, color=_INK, fontSize=13).encode(**shared, text="label:N")
+    axis = {"labelColor": _INK, "titleColor": _INK, "domainColor": _INK, "tickColor": _INK}
+    layered: alt.LayerChart = (
+        alt.layer(drawn, said, data=alt.InlineData(values=values))
+        .properties(width=620, height=52 * len(values))
+        .configure(background=_PAPER, font=_FONT, padding=16)
+        .configure_axis(**axis, labelFontSize=13, titleFontSize=13, titleFontWeight="normal")
+        .configure_view(stroke=_FAINT)
+    )
+    return layered
