@@ -1,7 +1,11 @@
 """Holdouts whose rows depend on each other: what is sealed, promised, certified and refused."""
 
+import math
+
 import numpy as np
+import pandas as pd
 import pytest
+from vega_datasets import data
 
 import everhold as eh
 from everhold.certificate import Certificate, verify_certificate
@@ -31,15 +35,14 @@ def test_the_promise_is_that_of_the_plan_under_the_sizes_found(tmp_path):
 @pytest.mark.parametrize("mechanism", ["guess_and_check", "gaussian", "thresholdout", "laplace"])
 def test_every_answer_and_certificate_follows_the_dependence(tmp_path, mechanism):
     many = {"holdout": households(0, 4_000), "training": households(4_000, 500, seed=1)}
-    for dependence, path in ((None, "free.db"), (eh.Groups("home"), "tied.db")):
-        with sealed(tmp_path / path, mechanism=mechanism, dependence=dependence, **many) as holdout:
-            answer = holdout.ask("sick > 0.5")
-            holdout.certificate().save(tmp_path / f"{path}.json")
-            if dependence is None:
-                free = answer.high - answer.low
-    assert answer.high - answer.low > free
-    assert verify_certificate(tmp_path / "tied.db.json").ok
-    said = Certificate.load(tmp_path / "tied.db.json").to_dict()
+    free = eh.plan(rows=16_000, queries=20, overfits=2).line(mechanism).radius
+    with sealed(tmp_path / "s.db", mechanism=mechanism, **many) as holdout:
+        answer = holdout.ask("sick > 0.5")
+        assert holdout.promise.radius > 1.2 * free
+        holdout.certificate().save(tmp_path / "c.json")
+    assert answer.high - answer.low > 1.2 * free
+    assert verify_certificate(tmp_path / "c.json").ok
+    said = Certificate.load(tmp_path / "c.json").to_dict()
     assert said["assumptions"]["dependence"] == {"kind": "groups", "column": "home", "counts": [[4, 4000]]}
     assert "4,000 groups" in said["assumptions"]["stated"][0]
     assert "independent groups of rows" in said["promise"]["sentence"]
@@ -82,3 +85,98 @@ def test_a_dependence_that_does_not_match_creates_nothing(tmp_path, settings, re
 def test_an_answer_explains_what_the_dependence_costs(tmp_path):
     with sealed(tmp_path / "s.db") as holdout:
         assert "2,000 sealed rows are worth 500 independent ones" in holdout.ask("sick > 0.5").explain()
+
+
+class TestSeattleWeather:
+    """Daily weather of a real city: learn from two years, leave two weeks out, seal the next two."""
+
+    weather = data.seattle_weather().assign(rain=lambda days: (days["precipitation"] > 0).astype(int))
+    past = weather[weather["date"] < "2014-01-01"]
+    future = weather[weather["date"] >= "2014-01-15"]
+
+    def create(self, path, dependence, **settings):
+        wish = {"holdout": self.future, "training": self.past, "queries": 10, "overfits": 1} | settings
+        return eh.Holdout.create(path, "weather", dependence=dependence, mechanism="guess_and_check", **wish)
+
+    def test_a_fitted_chain_reaches_the_certificate(self, tmp_path):
+        chain = eh.MarkovChain.fit(self.past, order_by="date", state="rain", gap=14)
+        with self.create(tmp_path / "s.db", chain) as holdout:
+            assert holdout.mechanism.dependence.lengths == ((716, 1),)
+            assert holdout.mechanism.beta < 0.05 - 0.01
+            answer = holdout.ask("precipitation > 5")
+            holdout.certificate().save(tmp_path / "c.json")
+            words = holdout.certificate().to_dict()
+        assert answer.low < float((self.weather["precipitation"] > 5).mean()) < answer.high
+        assert verify_certificate(tmp_path / "c.json").ok
+        assert "14 rows are left out" in words["assumptions"]["stated"][0]
+        assert "Beta is smaller" in words["theorem"]["says"]
+
+    def test_the_numbers_of_a_chain_are_those_of_its_effective_rows(self, tmp_path):
+        chain = eh.MarkovChain.fit(self.past, order_by="date", state="rain", gap=14)
+        with self.create(tmp_path / "s.db", chain) as holdout:
+            worth = holdout.mechanism.effective_rows(716)
+            assert 100 < worth < 716 / 2
+            assert f"{int(worth):,} independent ones" in holdout.ask("rain = 1").explain()
+
+    def test_without_a_gap_that_is_declared_nothing_is_sealed(self, tmp_path):
+        chain = eh.MarkovChain.fit(self.past, order_by="date", state="rain")
+        with pytest.raises(DependenceError, match=r"gap"):
+            self.create(tmp_path / "s.db", chain)
+
+    def test_training_days_among_the_sealed_ones_are_refused(self, tmp_path):
+        chain = eh.MarkovChain([[0.7, 0.3], [0.3, 0.7]], order_by="date", state="rain", gap=0)
+        mixed = {"holdout": self.weather[::2], "training": self.weather[1::2]}
+        with pytest.raises(DependenceError, match=r"among|between"):
+            self.create(tmp_path / "s.db", chain, **mixed)
+
+    @pytest.mark.parametrize(
+        ("settings", "reason"),
+        [
+            ({"order_by": None}, "order"),
+            ({"order_by": "day"}, "does not exist"),
+            ({"state": "weather"}, "states"),
+            ({"order_by": "weather"}, "place|more than one|ties|same"),
+        ],
+    )
+    def test_a_chain_that_does_not_match_the_rows(self, tmp_path, settings, reason):
+        named = {"order_by": "date", "state": "rain", "gap": 14} | settings
+        with pytest.raises(DependenceError, match=reason):
+            self.create(tmp_path / "s.db", eh.MarkovChain([[0.7, 0.3], [0.3, 0.7]], **named))
+
+    def test_a_gaussian_series(self, tmp_path):
+        series = eh.GaussianAR1(0.6, order_by="date", state="wind", gap=30)
+        with self.create(tmp_path / "s.db", series) as holdout:
+            assert holdout.mechanism.effective_rows(716) == pytest.approx(716 * 0.4 / 1.6, rel=1e-6)
+
+    def test_declared_independent_a_warning_names_the_column(self, tmp_path):
+        with pytest.warns(eh.DependenceWarning, match=r"'date'.*radius would be about"):
+            self.create(tmp_path / "s.db", None, label="rain")
+
+
+def test_a_pedigree_reaches_the_certificate(tmp_path):
+    people = {}
+    for family in range(400):
+        people |= {f"f{family}": (None, None), f"m{family}": (None, None)}
+        people |= {f"c{family}.{child}": (f"f{family}", f"m{family}") for child in range(2)}
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"person": list(people), "copies": rng.integers(0, 3, len(people))})
+    family = eh.pedigree(people, allele_frequency=0.3, row="person")
+    with eh.Holdout.create(
+        tmp_path / "s.db", "genes", holdout=rows, dependence=family, mechanism="gaussian", queries=3
+    ) as holdout:
+        groups = eh.plan(rows=1_600, queries=3, overfits=1, dependence=eh.Groups(4)).line("gaussian").radius
+        assert holdout.promise.radius <= groups * (1 + 1e-9)
+        holdout.certificate().save(tmp_path / "c.json")
+    assert verify_certificate(tmp_path / "c.json").ok
+    with eh.Holdout.open(tmp_path / "s.db", "genes") as again:
+        assert again.mechanism.dependence == family
+
+
+def test_a_chain_with_another_series_as_training_rows(tmp_path):
+    rng = np.random.default_rng(1)
+    rows = {"day": np.arange(600), "on": rng.integers(0, 2, 600)}
+    chain = eh.MarkovChain([[0.5, 0.5], [0.5, 0.5]], order_by="day", state="on", gap=math.inf)
+    with eh.Holdout.create(
+        tmp_path / "s.db", "s", holdout=rows, training=rows, dependence=chain, queries=3, overfits=1
+    ) as holdout:
+        assert holdout.mechanism.effective_rows(600) == pytest.approx(600.0)

@@ -48,7 +48,7 @@ class Rows:
         self.asked.append((order_by, within))
         return SeriesFacts(self.lengths, self.ties, self.training)
 
-    def unknown_values(self, column, known):
+    def unknown_values(self, column, known, *, side="both"):
         self.asked.append((column, known))
         return self.unknown
 

@@ -185,7 +185,7 @@ def test_laws_beyond_the_points_are_bounded_from_above(monkeypatch):
     exact = _survivals(*arguments)
     monkeypatch.setattr("everhold.dependence.network_leakage._POINTS", 8)
     rough = _survivals(*arguments)
-    assert np.all(rough >= exact - 1e-11)
+    assert np.all(rough >= exact - 1e-10)
     assert np.all(rough[:, 30:39] < 0.01)
 
 
@@ -196,8 +196,8 @@ def test_laws_with_two_humps_keep_the_small_one(monkeypatch):
     exact = _survivals(*arguments)
     monkeypatch.setattr("everhold.dependence.network_leakage._POINTS", 8)
     rough = _survivals(*arguments)
-    assert np.all(rough >= exact - 1e-11)
-    np.testing.assert_allclose(rough[:, :7], exact[:, :7], atol=2e-4)
+    assert np.all(rough >= exact - 1e-10)
+    np.testing.assert_allclose(rough[:, :7], exact[:, :7], atol=0.011)
 
 
 def test_equal_components_are_looked_at_once():

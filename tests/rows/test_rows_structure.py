@@ -50,6 +50,8 @@ def test_a_series_for_each_group(structure):
 def test_values_that_are_not_known(structure):
     assert structure.unknown_values("rain", frozenset({"no", "yes"})) == 1
     assert structure.unknown_values("rain", frozenset({"no"})) == 3
+    assert structure.unknown_values("rain", frozenset({"no"}), side="sealed") == 2
+    assert structure.unknown_values("rain", frozenset({"no"}), side="training") == 1
 
 
 @pytest.mark.parametrize(("column", "reason"), [("age", "does not exist"), ("hole", "missing values")])

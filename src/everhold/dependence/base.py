@@ -52,8 +52,10 @@ class RowStructure(Protocol):
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
         """How the rows stand when each group of the column ``within`` is put in order."""
 
-    def unknown_values(self, column: str, known: frozenset[str]) -> int:
-        """How many rows, sealed or training, have a value in the column whose text is none of the known ones."""
+    def unknown_values(
+        self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
+    ) -> int:
+        """How many rows of one side or both have a value in the column whose text is none of the known ones."""
 
 
 class DependenceModel(ABC):

@@ -36,7 +36,7 @@ _MOST_CLASSES = 64
 _LARGEST_INFLUENCE = 12.0  # a quilt with more leaves nothing: tanh(12/4) is 0.995
 _LEAST_INFLUENCE = 1e-3
 _POINTS = 256  # laws of couplings are exact below this many rows and bounded from there on
-_MIXING = 1e-4
+_MIXING = 1e-2
 _MOST_NODES_FOR_QUILTS = 64
 _MOST_NODES_FOR_CONDITIONS = 16
 _MOST_ROWS_FOR_QUILTS = 1000  # of different components; each takes some hundredths of a second
@@ -264,21 +264,22 @@ def _survivals(
 ) -> Floats:
     """Bounds of ``P[H > count]`` on average over the rows of each kind, shape (kinds + 1, counts).
 
-    The coefficients of ``E z^H`` come from its values at the points ``r e^{i pi (2k+1)/M}``, which mix masses that are M
-    apart with changing signs and weight r^M: sums are wrong by at most ``r^M P[H >= M]``, and that probability is at most
-    ``E z^H / z^M`` for every z >= 1. With r = 1 nothing is mixed if no component has M rows. Beyond M the least of the
-    latter bound and of what holds at M counts.
+    The coefficients of ``E z^H`` come from its values at the points ``r e^{i pi (2k+1)/M}``, which mix masses that are
+    M apart with changing signs and weight r^M: sums are wrong by at most ``r^M P[H >= M]``, and that probability is at
+    most ``E z^H / z^M`` for every z >= 1. With r = 1 nothing is mixed if no component has M rows. Beyond M the least of
+    the latter bound and of what holds at M counts. A product of n numbers is rounded by less than 1e-15 n.
     """
     largest = int(sizes.max())
     points = min(_POINTS, 1 << largest.bit_length())
     mixing = 1.0 if largest < points else _MIXING
-    angles = np.exp(1j * np.pi * (2 * np.arange(points // 2) + 1) / points) * mixing ** (1.0 / points)
+    radius = mixing ** (1.0 / points)
+    angles = radius * np.exp(1j * np.pi * (2 * np.arange(points // 2) + 1) / points)
     kinds = len(numbers)
     share = 1.0 / np.maximum(numbers, 1)[:, None]
     mean = np.concatenate([_kind_sums(trees, label, kinds, part) for part in _blocks(angles, trees)], axis=1) * share
     masses = (mean @ angles[:, None] ** -np.arange(points)[None, :]).real * (2.0 / points)
-    chernoff = np.full((kinds, len(counts)), 1.0)
-    mixed = np.full((kinds, 1), 1e-12)  # rounding
+    chernoff, far = np.ones((kinds, len(counts))), np.zeros((kinds, 1))
+    rounding = 1e-15 * max(largest, points) * float(np.sum(radius ** -np.arange(points)))
     if largest >= points:
         real = np.exp(np.geomspace(1e-3, min(5.0, 600.0 / largest), 24))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -286,9 +287,11 @@ def _survivals(
             logs = np.log(np.concatenate(parts, axis=1) * share)
         logs = np.where(np.isfinite(logs), logs, np.inf)[:, None, :] + 1e-9
         bound = np.exp(np.minimum(logs - np.log(real) * (np.append(counts, points - 1)[None, :, None] + 1), 0.0))
-        chernoff, mixed = bound.min(axis=2)[:, :-1], mixing * bound.min(axis=2)[:, -1:] + 1e-15 * points / mixing
+        chernoff, far = bound.min(axis=2)[:, :-1], bound.min(axis=2)[:, -1:]
     below = np.cumsum(masses, axis=1)
-    exact = 1.0 - below[:, np.minimum(counts, points - 1)] + mixed
+    if largest >= points:  # s = P[H >= M] obeys s <= 1 - (sum of all masses) + r^M s, too
+        far = np.clip((1.0 - below[:, -1:] + rounding) / (1.0 - mixing), 0.0, far)
+    exact = 1.0 - below[:, np.minimum(counts, points - 1)] + mixing * far + rounding
     survival = np.clip(np.minimum(exact, chernoff), 0.0, 1.0)
     most = np.zeros(kinds, dtype=np.int64)
     np.maximum.at(most, label, sizes)

@@ -228,17 +228,20 @@ class Network(DependenceModel):
                 largest=max(sizes, default=0),
             )
         hidden = set(self.latent)
-        sealed = structure.unknown_values(
-            column, frozenset(name for node, name in enumerate(self.names) if node not in hidden)
-        )
-        either = structure.unknown_values(column, frozenset(self.names))
-        shared = structure.shared_groups(column)
-        if shared or sealed != either or either != structure.training_rows:
+        seen = frozenset(name for node, name in enumerate(self.names) if node not in hidden)
+        unknown = structure.unknown_values(column, seen, side="sealed")
+        if unknown:
             raise DependenceError(
-                f"{either} rows, sealed and training together, have a value in column {column!r} that names no node, "
-                f"and {structure.training_rows} training rows are no nodes; expected each sealed row to name a node "
-                "that is not latent, and each training row to name none",
-                unknown=either,
+                f"{unknown} sealed rows have a value in column {column!r} that names no node, or a latent one; "
+                "expected each sealed row to name a node of its own; seal only rows that are nodes",
+                unknown=unknown,
+            )
+        strangers = structure.unknown_values(column, frozenset(self.names), side="training")
+        if strangers != structure.training_rows:
+            raise DependenceError(
+                f"{structure.training_rows - strangers} training rows name a node of the network in column {column!r}; "
+                "expected none, for a node tells about its neighbours; leave them out",
+                shared=structure.training_rows - strangers,
             )
 
     def describe(self) -> str:

@@ -87,11 +87,15 @@ class FileStructure:
             training=self._training_side(place, group),
         )
 
-    def unknown_values(self, column: str, known: frozenset[str]) -> int:
-        """How many rows, sealed or training, have a value whose text is none of the known ones."""
+    def unknown_values(
+        self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
+    ) -> int:
+        """How many rows of one side or both have a value whose text is none of the known ones."""
         name = self._column(column)
         counted = 0
         for what in self._sets():
+            if side not in ("both", "sealed" if what == "holdout" else what):
+                continue
             values = self._rows(f"SELECT CAST({name} AS VARCHAR), count(*) FROM {what} GROUP BY 1")
             counted += sum(int(number) for value, number in values if str(value) not in known)
         return counted
