@@ -43,6 +43,10 @@ class Noise(Protocol):
         """Draw `size` integers with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``."""
         ...
 
+    def words(self, size: int, *, stream: str) -> NDArray[np.uint64]:
+        """Draw `size` uniform 64-bit integers."""
+        ...
+
 
 class SecureNoise:
     """Exact noise from the operating system's random source; the only source for real holdouts.
@@ -77,6 +81,10 @@ class SecureNoise:
     def gaussian(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
         """Draw `size` integers with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``; 5 microseconds each in bulk."""
         return _draw(discrete_gaussian, scale, size, words_each=20)
+
+    def words(self, size: int, *, stream: str) -> NDArray[np.uint64]:
+        """Draw `size` uniform 64-bit integers; 60 milliseconds for a million."""
+        return np.frombuffer(os.urandom(8 * _checked_size(size)), dtype=np.uint64)
 
     def __repr__(self) -> str:
         return "SecureNoise()"
@@ -130,6 +138,10 @@ class SeededNoise:
         cumulative = _gaussian_table(scale)
         return np.searchsorted(cumulative, generator.random(size), side="right").astype(np.int64) - len(cumulative) // 2
 
+    def words(self, size: int, *, stream: str) -> NDArray[np.uint64]:
+        """Draw `size` uniform 64-bit integers."""
+        return self._generator(stream).integers(0, 2**64, size=_checked_size(size), dtype=np.uint64)
+
     def _generator(self, stream: str) -> np.random.Generator:
         generator = self._generators.get(stream)
         if generator is None:
@@ -155,12 +167,17 @@ def _random_words(count: int) -> Iterator[int]:
 
 
 def _checked(scale: int, size: int) -> tuple[int, int]:
-    scale, size = operator.index(scale), operator.index(size)
+    scale = operator.index(scale)
     if not 1 <= scale <= LARGEST_SCALE:
         raise ValueError(f"scale is {scale}; expected an integer from 1 to 2**56, in units of the grid")
+    return scale, _checked_size(size)
+
+
+def _checked_size(size: int) -> int:
+    size = operator.index(size)
     if size < 0:
         raise ValueError(f"size is {size}; expected a non-negative integer")
-    return scale, size
+    return size
 
 
 @lru_cache(maxsize=64)
