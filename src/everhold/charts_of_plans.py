@@ -31,6 +31,7 @@ _COLOURS = {  # Okabe and Ito, told apart by people with colour-blindness; grey 
     "guess_and_check": "#009e73",
     "sample_splitting": "#cc79a7",
     "laplace": "#56b4e9",
+    "privacy_budget": "#e69f00",
     "empirical": "#000000",
     "zhao_theorem_2": "#999999",
     "dwork_theorem_25": "#4d4d4d",

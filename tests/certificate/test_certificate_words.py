@@ -12,6 +12,7 @@ from everhold.mechanisms import (
     GaussianMechanism,
     GuessAndCheck,
     LaplaceMechanism,
+    PrivacyBudget,
     SampleSplitting,
     Thresholdout,
 )
@@ -32,6 +33,12 @@ SENTENCES = [
         GaussianMechanism(rows=20_000, queries=1_000, scale=0.015),
         "Until 1,000 questions are used up, every answer is within 0.134 of the population's value, "
         f"{END} 95 % (statement S1, independent rows).",
+    ),
+    (
+        PrivacyBudget(rows=20_000, queries=1_000, scale=0.016),
+        "Until 1,000 questions or the credits are used up, every mean at the planned sharpness is within 0.143 of the "
+        f"population's value and every other answer within what was stated with it, {END} 95 % (statement S1, "
+        "independent rows).",
     ),
     (
         LaplaceMechanism(rows=20_000, queries=10, scale=0.005, confidence=0.999),

@@ -33,6 +33,7 @@ INHERITED = settings(
 class MechanismContract:
     """Properties of every mechanism; `make` returns one for the wish ``rows``, ``queries``, ``confidence``."""
 
+    price = 1  # of an answer that comes from the holdout
     plan = {"rows": ROWS, "queries": QUERIES, "confidence": 0.95}  # noqa: RUF012
 
     def make(self, **wish):
@@ -86,7 +87,7 @@ class MechanismContract:
             assert 0.0 <= low <= value <= high <= 1.0
             assert max(value - low, high - value) <= radius + 1e-12
             assert after.asked == before.asked + 1
-            assert charged == int(source == Source.HOLDOUT)
+            assert charged == self.price * int(source == Source.HOLDOUT)
         assert replies[:, 4].sum() == states[-1].overfits
 
     @given(means=MEANS, seed=st.integers(0, 1000))

@@ -7,9 +7,11 @@ from everhold.mechanisms import (
     GaussianMechanism,
     GuessAndCheck,
     LaplaceMechanism,
+    PrivacyBudget,
     SampleSplitting,
     Thresholdout,
 )
+from everhold.mechanisms.privacy_budget import CREDITS
 
 
 class TestEmpirical(MechanismContract):
@@ -50,3 +52,10 @@ class TestGuessAndCheck(MechanismContract):
 class TestGuessAndCheckWithSlack(MechanismContract):
     def make(self, **wish):
         return GuessAndCheck.tuned(**wish, overfits=3, slack=0.3)
+
+
+class TestPrivacyBudget(MechanismContract):
+    price = CREDITS
+
+    def make(self, **wish):
+        return PrivacyBudget.tuned(**wish)

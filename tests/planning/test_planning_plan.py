@@ -241,6 +241,7 @@ def test_the_json_form_is_exactly_the_documented_one(asked):
         assert list(data) == keys
         assert [line["mechanism"] for line in data["lines"]] == [
             "gaussian", "thresholdout", "guess_and_check", "sample_splitting", "laplace", "empirical",
+            "privacy_budget",
         ]  # fmt: skip
         assert [line["statement"] for line in data["published"]] == list(STATEMENTS)
         assert all(list(line) == ["mechanism", "statement", "radius", "parameters", *more] for line in data["lines"])

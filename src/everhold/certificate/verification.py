@@ -23,7 +23,7 @@ from everhold.certificate.words import add_words
 from everhold.dependence import dependence_from_dict
 from everhold.display import Display
 from everhold.keys import signature_holds
-from everhold.mechanisms import MECHANISMS, State
+from everhold.mechanisms import MECHANISMS, PrivacyBudget, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -197,7 +197,8 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     account, head = document["account"], document["ledger_head"]
     if account["asked"] != head["sequence"] or account["asked"] != sum(account["by_source"].values()):
         yield "the counts of questions do not agree with each other or with the ledger's head"
-    if account["charged"] != account["by_source"].get("holdout"):
+    in_credits = document["mechanism"]["name"] == PrivacyBudget.name  # there an answer has a price of its own
+    if not in_credits and account["charged"] != account["by_source"].get("holdout"):
         yield "what was charged is not the number of answers that were taken from the sealed rows"
 
 

@@ -102,6 +102,12 @@ _MECHANISMS = {
     ),
     "gaussian": "Each answer is the average over the sealed rows with fresh Gaussian noise. Every question is charged.",
     "laplace": "Each answer is the average over the sealed rows with fresh Laplace noise. Every question is charged.",
+    "privacy_budget": (
+        "Every question is paid from one budget of credits. The answer to a mean is the average over the sealed rows "
+        "with fresh Gaussian noise: the sharper it has to be, the more credits it costs; at the planned sharpness it "
+        "costs 100. A choice among candidates prefers those that do well on the sealed rows, at random, and the more "
+        "so the more credits are paid. What is charged is counted in credits."
+    ),
     "sample_splitting": (
         "The sealed rows are split into as many parts as questions were planned. Each answer is the average over a "
         "part that no other question touches. Every question is charged."
@@ -144,6 +150,7 @@ _THEOREMS = {
     "thresholdout": (_TRANSFER, "transfer"),
     "gaussian": (_TRANSFER, "transfer"),
     "laplace": (_TRANSFER, "transfer"),
+    "privacy_budget": (_TRANSFER, "transfer"),
     "guess_and_check": (_DESCRIPTION_LENGTH, "description length"),
     "sample_splitting": (_SPLITTING, "description length"),
     "empirical": (_HOEFFDING, "concentration"),
@@ -230,6 +237,12 @@ def _sentence(promise: Mapping[str, Any], mechanism: str, dependence: Mapping[st
         return (
             f"{before}If all questions were fixed before the first answer was seen, every one of up to {asked} is "
             f"{reach}, all of them at once, {chance} {basis}; otherwise nothing is promised."
+        )
+    if mechanism == "privacy_budget":
+        budget = f"{counted(promise['questions'], 'question')} or the credits"
+        return (
+            f"{before}Until {budget} are used up, every mean at the planned sharpness is {reach} and every other "
+            f"answer within what was stated with it, all of them at once, {chance} {basis}."
         )
     budget = counted(promise["questions"], "question")
     if promise["overfits"] is not None:

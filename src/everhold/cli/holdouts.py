@@ -78,7 +78,8 @@ def create(
     mechanism: Annotated[
         str | None,
         typer.Option(
-            help="thresholdout, guess_and_check, gaussian, laplace, sample_splitting or empirical; by default the one "
+            help="thresholdout, guess_and_check, gaussian, privacy_budget, laplace, sample_splitting or empirical; by "
+            "default the one "
             "with the narrowest promise.",
             rich_help_panel=_WISH,
         ),

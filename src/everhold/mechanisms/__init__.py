@@ -7,6 +7,7 @@ from everhold.mechanisms.gaussian_field import GaussianFieldMechanism
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism, composed_epsilon
 from everhold.mechanisms.one_shot import Release
+from everhold.mechanisms.privacy_budget import PrivacyBudget
 from everhold.mechanisms.thresholdout import Thresholdout
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "LaplaceMechanism",
     "MarkovQuiltMechanism",
     "Mechanism",
+    "PrivacyBudget",
     "Promise",
     "Quote",
     "Release",
@@ -31,6 +33,14 @@ __all__ = [
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     mechanism.name: mechanism
-    for mechanism in (Thresholdout, GuessAndCheck, GaussianMechanism, LaplaceMechanism, SampleSplitting, Empirical)
+    for mechanism in (
+        Thresholdout,
+        GuessAndCheck,
+        GaussianMechanism,
+        PrivacyBudget,
+        LaplaceMechanism,
+        SampleSplitting,
+        Empirical,
+    )
 }
 """All mechanisms by name."""

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "PlanLine", "PublishedLine", "plan"]
 
-_ORDER = ("gaussian", "thresholdout", "guess_and_check", "sample_splitting", "laplace", "empirical")
-_STATEMENT = {"gaussian": "S1", "thresholdout": "S1", "laplace": "S1", "empirical": "P9"}  # all others: S3
+_ORDER = (
+    "gaussian", "thresholdout", "guess_and_check", "sample_splitting", "laplace", "empirical", "privacy_budget",
+)  # fmt: skip
+_STATEMENT = {"guess_and_check": "S3", "sample_splitting": "S3", "empirical": "P9"}  # all others: S1
 _VACUOUS = 0.5
 _INCOMPLETE = "published, proof incomplete"
 
@@ -273,7 +275,7 @@ def plan(
 def _line(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> PlanLine:
     needed = None if radius is None else rows_needed_by(name, wish, radius)
     allowed = queries_allowed_by(name, _for_any_queries(wish), radius) if radius is not None and with_rows else None
-    statement, adaptive = _STATEMENT.get(name, "S3"), MECHANISMS[name].adaptive
+    statement, adaptive = _STATEMENT.get(name, "S1"), MECHANISMS[name].adaptive
 
     def without_radius(reason: str) -> PlanLine:
         return PlanLine(name, statement, adaptive, None, {}, reason, rows_needed=needed, queries_allowed=allowed)

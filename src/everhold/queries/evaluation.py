@@ -71,12 +71,15 @@ class Evaluations:
             sum over all rows; -1 where there is none.
         rows: Number of sealed rows.
         unit: Grid steps between the row values 0 and 1.
+        tolerances: Shape (questions,): the half-width of a mean that each question wishes for, nan for the planned one;
+            None where all are content with that.
     """
 
     totals: NDArray[np.int64] = field(repr=False)
     guesses: NDArray[np.int64]
     rows: int
     unit: int = UNIT
+    tolerances: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.totals)

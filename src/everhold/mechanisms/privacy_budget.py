@@ -1,0 +1,246 @@
+"""One budget for a mix of questions: means as sharp as each has to be, and choices among candidates (S1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from everhold.guarantees.exceedance import gaussian_exceedance
+from everhold.guarantees.transfer import TransferBound, transferred_interval
+from everhold.mechanisms.additive import AdditiveNoise
+from everhold.mechanisms.base import Quote, Replies, Source, State
+from everhold.mechanisms.selection import ExponentialMechanism
+from everhold.privacy.curves import ZeroConcentratedCurve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from everhold.privacy.noise import Noise
+    from everhold.queries.evaluation import Evaluations
+
+__all__ = ["CREDITS", "Choice", "PrivacyBudget"]
+
+CREDITS = 100
+"""What a mean at the planned scale costs."""
+
+_MOST_CREDITS = 10**6  # for one answer
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A candidate that was chosen.
+
+    Attributes:
+        index: Its position among the candidates; -1 where the question was refused.
+        regret: How much worse it is, at most, than the best candidate for the population, in the units of a mean over
+            [0, 1]; holds together with all other answers. nan where refused.
+        charged: Credits.
+    """
+
+    index: int
+    regret: float
+    charged: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyBudget(AdditiveNoise):
+    """A budget of zero-concentrated privacy that pays for means of any accuracy and for choices, in any order.
+
+    The planned m means at the scale sigma cost `CREDITS` each and use the whole budget ``rho = m / (2 n^2 sigma^2)``. A
+    mean at another scale s costs ``(sigma/s)^2`` as much. A choice by the exponential mechanism of loss eps is
+    ``eps^2/8``-zero-concentrated. Credits are spent before the answer leaves and never exceed the budget (a filter), so
+    the transcript is rho-zero-concentrated however scales and questions depend on earlier answers.
+
+    Every question may add ``r_0`` to the exceedance r of S1, and at most m are answered. A mean at the scale s has its
+    own ``alpha_s`` with ``r_s(alpha_s) = r_0``. S1's proof, applied to the question whose error exceeds its own alpha
+    most, gives ``|a - f(P)| <= alpha_s + tanh(eps/4) + (m r_0 + leak(eps))/beta`` for all of them at once. A choice is
+    the query ``(1 + l_chosen - l_best)/2`` with the answer 1/2: twice that bounds its regret.
+
+    Attributes:
+        scale: Noise scale sigma of a mean that costs ``CREDITS``.
+
+    Source: Rogers et al. 2016 and Feldman, Zrnic 2021 for filters of zero-concentrated privacy; docs/theory, budget.
+
+    Examples:
+        >>> mechanism = PrivacyBudget.tuned(rows=50_000, queries=1_000)
+        >>> round(mechanism.promise().radius, 4), mechanism.credits_for(mechanism.scale_for(0.2))
+        (0.0899, 9)
+    """
+
+    name: ClassVar[str] = "privacy_budget"
+    _privacy_delta: ClassVar[float] = 1e-6
+
+    @property
+    def credits(self) -> int:
+        """The whole budget."""
+        return CREDITS * self.queries
+
+    @property
+    def rounding(self) -> float:
+        """Also what discrete Gaussian noise of the smallest scale may exceed the continuous one by (the grid)."""
+        return super().rounding + 70.0 * self.queries / self._least_steps**2
+
+    @property
+    def _least_steps(self) -> int:
+        """The smallest noise scale that the budget can pay, in grid steps."""
+        return max(math.isqrt(CREDITS * self.scale_on_grid(self.scale) ** 2 // min(self.credits, _MOST_CREDITS)), 1)
+
+    def curve(self) -> ZeroConcentratedCurve:
+        """What all credits together may tell."""
+        return ZeroConcentratedCurve(self.queries * self.unit**2 / (2.0 * float(self.scale_on_grid(self.scale)) ** 2))
+
+    def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
+        return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")
+
+    def _sampling(self) -> tuple[float, float]:
+        """The alpha of a mean at the planned scale, and m r_0."""
+        scale = self.drawn_scale(self.scale)
+        deviations = _planned_deviations(self.beta / self.queries)
+        alpha = deviations * scale
+        return alpha, gaussian_exceedance(alpha=alpha, scale=scale, answers=self.queries)
+
+    @property
+    def _own_exceedance(self) -> float:
+        """r_0, what every question may add to r."""
+        return self._sampling()[1] / self.queries
+
+    def allowance(self, scale: float) -> float:
+        """``alpha_s`` of a mean with noise of the scale s."""
+        wanted = self._own_exceedance / scale  # in standard deviations
+        return scale * _deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
+
+    def radius_at(self, scale: float) -> float:
+        """Half-width of a mean with noise of this scale."""
+        bound = _bound_of(self)
+        return _allowance_of(self, self.drawn_scale(scale)) + bound.radius - bound.alpha + self.rounding
+
+    def scale_for(self, tolerance: float) -> float:
+        """The largest noise scale whose half-width is within the tolerance.
+
+        Raises:
+            ValueError: If no noise that the budget can pay is small enough.
+        """
+        least = self._least_steps / self.steps
+        if self.radius_at(least) > tolerance:
+            raise ValueError(
+                f"tolerance is {tolerance:.4g}; the budget cannot pay for less than {self.radius_at(least):.4g}; "
+                "expected a larger tolerance; seal more rows or plan for fewer questions to get below"
+            )
+        if self.radius_at(1.0) <= tolerance:
+            return 1.0
+        above = brentq(
+            lambda log_scale: self.radius_at(math.exp(log_scale)) - tolerance, math.log(least), 0.0, xtol=1e-9
+        )
+        return max(math.exp(float(above)) * (1.0 - 1e-8), least)
+
+    def credits_for(self, scale: float) -> int:
+        """Price of a mean with noise of this scale, rounded up."""
+        drawn = max(self.scale_on_grid(scale), 1)
+        return -(-CREDITS * self.scale_on_grid(self.scale) ** 2 // drawn**2)
+
+    def _left(self, state: State) -> int:
+        return self.credits - state.overfits  # what an answer charges is counted there
+
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """Each sealed sum plus fresh noise of its own scale, while credits and questions last."""
+        replies = Replies.refused(len(evaluations))
+        if evaluations.tolerances is None:
+            affordable = self._left(state) // CREDITS
+            count = max(min(len(evaluations), self.queries - state.asked, affordable), 0)
+            return self._answer(state, evaluations, slice(0, count), self.scale, noise, replies), replies
+        for position, tolerance in enumerate(evaluations.tolerances.tolist()):
+            scale = self.scale if math.isnan(tolerance) else self.scale_for(tolerance)
+            if state.asked < self.queries and self.credits_for(scale) <= self._left(state):
+                state = self._answer(state, evaluations, slice(position, position + 1), scale, noise, replies)
+        return state, replies
+
+    def _answer(
+        self, state: State, evaluations: Evaluations, where: slice, scale: float, noise: Noise, replies: Replies
+    ) -> State:
+        """Means at one scale; there are credits for them."""
+        count, price, steps = where.stop - where.start, self.credits_for(scale), self.scale_on_grid(scale)
+        values = (evaluations.totals[where, 0] + noise.gaussian(steps, count, stream="answer")) / self.steps
+        bound = _bound_of(self)
+        margin = _allowance_of(self, steps / self.steps) + bound.excess + self.rounding
+        replies.put(where, values, transferred_interval(values, margin=margin, epsilon=bound.epsilon), Source.HOLDOUT)
+        replies.charged[where] = price
+        return replace(state, asked=state.asked + count, overfits=state.overfits + count * price)
+
+    def choose(
+        self, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int = CREDITS
+    ) -> tuple[State, Choice]:
+        """The candidate with about the least loss, by the exponential mechanism.
+
+        Args:
+            state: The state before.
+            losses: Sums of the candidates' losses over the sealed rows in grid units, shape (candidates,).
+            noise: Source of randomness.
+            price: Credits that the choice costs; more of them choose better.
+
+        Raises:
+            ValueError: If there is no candidate or the price is below 1.
+        """
+        if price < 1 or not len(losses):
+            raise ValueError(f"there are {len(losses)} candidates for {price} credits; expected at least one of each")
+        if state.asked >= self.queries or price > self._left(state):
+            return state, Choice(-1, math.nan, 0)
+        chosen = self._selection(price).choose(losses, noise)
+        state = replace(state, asked=state.asked + 1, overfits=state.overfits + price)
+        return state, Choice(chosen, self.regret(len(losses), price=price), price)
+
+    def _selection(self, price: int) -> ExponentialMechanism:
+        rho = price / self.credits * self.curve().rho
+        return ExponentialMechanism(math.sqrt(8.0 * rho) * (1.0 - 1e-12), sensitivity=self.unit)
+
+    def regret(self, candidates: int, *, price: int = CREDITS) -> float:
+        """How much worse a chosen candidate is, at most, than the best one for the population (S1)."""
+        selection, bound = self._selection(price), _bound_of(self)
+        wanted = 2.0 * self._own_exceedance
+
+        def missing(alpha: float) -> float:
+            return selection.exceedance(alpha, candidates=candidates, steps=self.steps) - wanted
+
+        alpha = 0.0 if missing(0.0) <= 0.0 else 1.0 if missing(1.0) > 0.0 else float(brentq(missing, 0.0, 1.0)) + 1e-9
+        return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.rounding, 1.0)
+
+    def quote(self, state: State) -> Quote:
+        """The price of a mean at the planned scale."""
+        refused = state.asked >= self.queries or self._left(state) < CREDITS
+        radius = None if refused else self.promise().radius
+        charge = 0 if refused else CREDITS
+        return Quote(radius, radius, charge, charge, refused)
+
+    def remaining(self, state: State) -> dict[str, int]:
+        """Questions and credits left."""
+        left = max(self._left(state), 0)
+        return {"questions": max(self.queries - state.asked, 0) if left else 0, "credits": left}
+
+
+@lru_cache(maxsize=256)
+def _bound_of(mechanism: PrivacyBudget) -> TransferBound:
+    return mechanism._bound()
+
+
+@lru_cache(maxsize=256)
+def _allowance_of(mechanism: PrivacyBudget, scale: float) -> float:
+    planned = scale == mechanism.drawn_scale(mechanism.scale)
+    return _bound_of(mechanism).alpha if planned else mechanism.allowance(scale)
+
+
+def _planned_deviations(level: float) -> float:
+    return max(float(norm.isf(level / 2.0)), 0.0)
+
+
+def _deviations(missing: Callable[[float], float]) -> float:
+    """The standard deviations at which a falling function of them reaches 0, rounded up."""
+    if missing(0.0) <= 0.0:
+        return 0.0
+    return float(brentq(missing, 0.0, 40.0, xtol=1e-12)) + 1e-10
