@@ -262,3 +262,21 @@ def test_it_says_the_gap_and_the_fit():
 def test_a_million_rows_are_bounded_from_above_in_proportion():
     short, long = (MarkovChain(RAIN).leakage(GaussianCurve(0.001), rows).delta(0.001) for rows in (10_000, 1_000_000))
     assert long == pytest.approx(short, rel=0.05)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.35, 0.39, 0.43, 0.45])
+@pytest.mark.parametrize("radius", [1e-6, 0.004, 0.08])
+def test_rows_of_a_set_of_chains_are_worth_no_more_than_those_of_any_of_them(share, radius):
+    estimate = np.array([[1.0 - share, share], [share, 1.0 - share]])
+    worth = MarkovChain(estimate, uncertainty=radius).concentration(20_000)
+    for sign in (-1.0, 0.0, 1.0):
+        shift = sign * radius / 2.0 * np.array([[1.0, -1.0], [-1.0, 1.0]])
+        member = MarkovChain(np.clip(estimate + shift, 0.0, 1.0))
+        norm = abs(1.0 - 2.0 * member.transition[0][1])
+        assert worth <= 20_000 * (1.0 - norm) / (1.0 + norm) * (1.0 + 1e-9)
+
+
+def test_an_upper_bound_on_forgetting_never_underflows():
+    contraction = MarkovChain([[0.56, 0.44], [0.44, 0.56]], uncertainty=0.004)._contraction
+    assert contraction.rate >= 0.12
+    assert np.all(contraction.at(1, 513) > 0.0)

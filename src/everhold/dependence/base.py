@@ -22,11 +22,18 @@ class SeriesFacts:
         lengths: Length of a series to the number of sealed series of that length.
         ties: Whether two sealed rows of one series share a place in the order.
         training: Where the training rows of the same series stand, seen from the sealed ones.
+        step: Usual distance of neighbouring sealed rows in the order, its median, in units of the column (seconds for
+            times); None where rows are alone.
+        training_step: The same for the training rows of those series.
+        apart: Least distance between the training rows and the sealed rows of one series; None without any.
     """
 
     lengths: Mapping[int, int]
     ties: bool
     training: Literal["none", "before", "after", "among"]
+    step: float | None = None
+    training_step: float | None = None
+    apart: float | None = None
 
 
 class RowStructure(Protocol):

@@ -5,7 +5,9 @@ The radii hold however often the series visited each state; docs/theory/series.m
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _OUTWARD = 1e-12  # added to every radius against rounding
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +219,7 @@ def in_order(table: Any, *, order_by: str, value: str, groups: str | None) -> li
     """
     wanted = [order_by, value] if groups is None else [order_by, value, groups]
     order, values, *rest = _columns(table, wanted)
-    places = _codes(order)
+    places = _codes(_comparable(order, order_by))
     series = _codes(rest[0]) if rest else np.zeros(len(order), dtype=np.int64)
     sorting = np.lexsort((places, series))
     same = np.diff(series[sorting]) == 0
@@ -277,6 +280,21 @@ def _missing(column: NDArray[Any]) -> int:
     if column.dtype.kind in "mM":
         return int(np.sum(np.isnat(column)))
     return int(np.sum([value is None or value != value for value in column.tolist()]))  # only not-a-number differs
+
+
+def _comparable(order: NDArray[Any], name: str) -> NDArray[Any]:
+    """An order column that sorts as it is meant: numbers, dates and times, or their ISO text; '10' comes before '9'."""
+    if order.dtype.kind not in "OUT":
+        return order
+    values = order.tolist()
+    if all(isinstance(value, datetime.date) for value in values):
+        return order
+    if all(isinstance(value, str) and _ISO.fullmatch(value) for value in values):
+        return order.astype("datetime64[us]")
+    raise DependenceError(
+        f"the column {name!r} does not put rows in order: it holds text or mixed values, and '10' comes before '9'; "
+        "expected numbers, dates or times; make a column of such a type"
+    )
 
 
 def _codes(column: NDArray[Any]) -> NDArray[np.int64]:

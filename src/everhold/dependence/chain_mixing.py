@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Chain", "Contraction"]
 
 _EXPLORED = 512  # steps after which contraction coefficients of a set of chains are only multiplied
+_SMALLEST = 1e-290
 
 
 class Chain:
@@ -170,6 +171,7 @@ class Contraction:
         d[1:] = np.minimum((pairs[:, 1:] + drift).max(axis=0), 1.0)
         for steps in range(2, _EXPLORED + 1):
             d[steps] = min(d[steps], float(np.min(d[1:steps] * d[steps - 1 : 0 : -1])))
+            d[steps] = max(d[steps], _SMALLEST)  # an upper bound must not underflow: roots are taken of it
         return d
 
 

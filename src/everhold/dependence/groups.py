@@ -147,7 +147,7 @@ class Groups(DependenceModel):
         """The inverse of `to_dict`; ``{"kind": "groups", "sizes": [...]}`` is understood, too."""
         if "sizes" in data:
             return cls(data["sizes"])
-        counts = {int(size): int(number) for size, number in data["counts"]}
+        counts = {_whole(size): _whole(number) for size, number in data["counts"]}
         if not counts and data.get("column") is not None:
             return cls(str(data["column"]))
         return cls.of_counts(counts, column=data.get("column"))

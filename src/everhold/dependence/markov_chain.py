@@ -242,7 +242,8 @@ class MarkovChain(SeriesModel):
         if self._known:
             return self._chain.norm
         if self.initial == "stationary" and len(self.states) == 2:
-            return min(self._contraction.rate * (1.0 + 1e-12), 1.0)  # every chain of two states is reversible
+            # every chain of two states is reversible, and its one other eigenvalue is at most d(1) in absolute value
+            return min(float(self._contraction.at(1, 2)[1]) * (1.0 + 1e-12), 1.0)
         return 1.0
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:

@@ -15,11 +15,13 @@ from everhold.errors import DependenceError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from everhold.dependence.base import RowStructure
+    from everhold.dependence.base import RowStructure, SeriesFacts
     from everhold.dependence.chain_coupling import Coupling, Lengths
     from everhold.privacy.curves import PrivacyCurve
 
 __all__ = ["SeriesModel"]
+
+_LARGEST_GAP = 10**12
 
 
 class SeriesModel(DependenceModel):
@@ -152,6 +154,7 @@ class SeriesModel(DependenceModel):
             )
         if self.gap is None or math.isfinite(self.gap):
             self._check_training(facts.training)
+            self._check_steps(facts)
         self._check_state(structure)
         return type(self).from_dict({**self.to_dict(), "lengths": sorted(facts.lengths.items())})
 
@@ -168,8 +171,27 @@ class SeriesModel(DependenceModel):
                 "training rows are another, independent series"
             )
 
+    def _check_steps(self, facts: SeriesFacts) -> None:
+        """Hold the declared gap, and the steps that the model may have been fitted to, against the order column."""
+        if facts.step is None or facts.step <= 0.0:
+            return
+        if facts.apart is not None and self.gap is not None and facts.apart < (self.gap + 0.5) * facts.step:
+            raise DependenceError(
+                f"the gap is declared as {int(self.gap):,} rows, and in column {self.order_by!r} the nearest training "
+                f"row is {facts.apart / facts.step:.3g} steps from a sealed one; expected at least "
+                f"{int(self.gap) + 1:,}; declare the true gap, or leave more rows out"
+            )
+        if self.fit_miss and facts.training_step is not None and facts.training_step > 1.5 * facts.step:
+            raise DependenceError(
+                f"the training rows are {facts.training_step / facts.step:.3g} times as far apart as the sealed ones "
+                f"in column {self.order_by!r}, so what was fitted to them is too little dependence; expected the same "
+                "steps; fit the model to rows as dense as the sealed ones"
+            )
+
     def _check_state(self, structure: RowStructure) -> None:
-        """Refuse rows whose state the model does not know."""
+        """Refuse rows without a state, or with one that the model does not know."""
+        if self.state is not None:
+            structure.unknown_values(self.state, frozenset())
 
     def _settings(self) -> dict[str, Any]:
         """The shared part of the plain data."""
@@ -215,7 +237,7 @@ def _checked_gap(gap: Any) -> float | None:
         number = operator.index(gap)
     except TypeError:
         number = -1
-    if number < 0:
+    if not 0 <= number <= _LARGEST_GAP:
         raise DependenceError(f"the gap is {gap!r}; expected a whole number of rows left out, or math.inf")
     return number
 
@@ -223,7 +245,7 @@ def _checked_gap(gap: Any) -> float | None:
 def _checked_lengths(lengths: Iterable[Iterable[int]] | None) -> tuple[tuple[int, int], ...] | None:
     if lengths is None:
         return None
-    pairs = tuple(sorted((int(length), int(number)) for length, number in lengths))
+    pairs = tuple(sorted((operator.index(length), operator.index(number)) for length, number in lengths))
     if not pairs or min(min(pair) for pair in pairs) < 1:
         raise DependenceError(
             "the lengths of the series make no sense; expected pairs (length, number), each at least 1"

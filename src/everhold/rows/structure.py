@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from everhold.rows.sealing import SealedFiles
 
 __all__ = ["FileStructure"]
+
+
+_TIMES = re.compile(r"DATE|TIMESTAMP")
+_ISO = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
 
 
 class FileStructure:
@@ -73,7 +78,7 @@ class FileStructure:
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
         """How the rows stand when each group of the column ``within`` is put in order."""
-        place = self._column(order_by)
+        place = self._place(order_by)
         group = "'all'" if within is None else self._column(within)
         lengths = self._rows(
             f"SELECT length, count(*) FROM (SELECT count(*) AS length FROM holdout GROUP BY {group}) GROUP BY length"
@@ -81,10 +86,14 @@ class FileStructure:
         ties = self._count(
             f"SELECT count(*) FROM (SELECT 1 FROM holdout GROUP BY {group}, {place} HAVING count(*) > 1)"
         )
+        side, apart = self._training_side(place, group)
         return SeriesFacts(
             lengths={int(length): int(number) for length, number in sorted(lengths)},
             ties=ties > 0,
-            training=self._training_side(place, group),
+            training=side,
+            step=self._step("holdout", place, group),
+            training_step=None if side == "none" else self._step("training", place, group),
+            apart=apart,
         )
 
     def unknown_values(
@@ -100,17 +109,52 @@ class FileStructure:
             counted += sum(int(number) for value, number in values if str(value) not in known)
         return counted
 
-    def _training_side(self, place: str, group: str) -> Literal["none", "before", "after", "among"]:
+    def _training_side(
+        self, place: str, group: str
+    ) -> tuple[Literal["none", "before", "after", "among"], float | None]:
+        """On which side the training rows of the sealed series lie, and how near they come."""
         if not self.training_rows:
-            return "none"
+            return "none", None
         sides = f"SELECT {group} AS series, min({place}) AS first, max({place}) AS last FROM"
-        before, after, both = self._rows(
-            f"SELECT coalesce(bool_and(t.last < h.first), true), coalesce(bool_and(t.first > h.last), true), count(*) "
+        before, after, both, apart = self._rows(
+            f"SELECT coalesce(bool_and(t.last < h.first), true), coalesce(bool_and(t.first > h.last), true), count(*), "
+            f"min(greatest(h.first - t.last, t.first - h.last)) "
             f"FROM ({sides} holdout GROUP BY 1) h JOIN ({sides} training GROUP BY 1) t USING (series)"
         )[0]
         if not both:
-            return "none"
-        return "before" if before else "after" if after else "among"
+            return "none", None
+        side: Literal["before", "after", "among"] = "before" if before else "after" if after else "among"
+        return side, None if side == "among" else float(apart)
+
+    def _step(self, what: str, place: str, group: str) -> float | None:
+        """The median distance of neighbouring rows of a series."""
+        median = self._rows(
+            f"SELECT median(step) FROM (SELECT {place} - lag({place}) OVER (PARTITION BY {group} ORDER BY {place}) "
+            f"AS step FROM {what})"
+        )[0][0]
+        return None if median is None else float(median)
+
+    def _place(self, column: str) -> str:
+        """The place of a row in an order, as a number."""
+        name = self._column(column)
+        kind = self._sealed.columns[column].value
+        if kind == "number":
+            return f"CAST({name} AS DOUBLE)"
+        if kind == "other" and all(_TIMES.match(self._type(what, column)) for what in self._sets()):
+            return f"epoch({name})"
+        if kind == "string" and not sum(
+            self._count(f"SELECT count(*) FROM {what} WHERE NOT regexp_full_match({name}, '{_ISO}')")
+            for what in self._sets()
+        ):
+            return f"epoch(CAST({name} AS TIMESTAMP))"
+        raise DependenceError(
+            f"the column {column!r} does not put rows in order: it holds {self._type('holdout', column).lower()}, and "
+            "text such as '10' comes before '9'; expected numbers, dates or times; make a column of such a type"
+        )
+
+    def _type(self, what: str, column: str) -> str:
+        """The engine's type of a column."""
+        return str(self._rows(f"SELECT typeof({quoted(column)}) FROM {what} LIMIT 1")[0][0])
 
     def _column(self, column: str) -> str:
         """The quoted name of a column that exists and has a value in every row."""
@@ -120,6 +164,7 @@ class FileStructure:
                 f"{', '.join(map(repr, self._sealed.columns))}; name a column of the rows"
             )
         name = quoted(column)
+        self._check_one_type(column)
         number = self._sealed.columns[column].value == "number"
         missing = f"{name} IS NULL" + (f" OR isnan(CAST({name} AS DOUBLE))" if number else "")
         for what in self._sets():
@@ -129,6 +174,15 @@ class FileStructure:
                     "in every row; drop those rows, or give each a value of its own"
                 )
         return name
+
+    def _check_one_type(self, column: str) -> None:
+        """Dates, times and the like compare as they should only where both files mean them alike."""
+        types = {self._type(what, column) for what in self._sets()}
+        if len(types) > 1 and self._sealed.columns[column].value == "other":
+            raise DependenceError(
+                f"the column {column!r} holds {' in one file and '.join(sorted(map(str.lower, types)))} in the other; "
+                "expected the same type in holdout and training; convert one of them"
+            )
 
     def _sets(self) -> tuple[str, ...]:
         return ("holdout", "training") if self.training_rows else ("holdout",)
