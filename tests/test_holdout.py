@@ -6,8 +6,6 @@ import threading
 import numpy as np
 import pytest
 from holdout_samples import ROWS, create, files, guess_and_check, rows
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from everhold import (
     BudgetExhausted,
@@ -23,8 +21,6 @@ from everhold import (
     error,
     mean,
 )
-from everhold.answers import Answer
-from everhold.holdout import _ratio
 from everhold.queries.evaluation import UNIT
 
 SURPRISES = [f"delay > {k} or delay <= {k}" for k in range(20)]  # always true
@@ -322,30 +318,6 @@ def test_a_conditional_mean_is_two_questions(holdout):
     for text, condition in [("delay", "late = 1"), ("late = 1", "delay")]:
         with pytest.raises(QueryRejected, match="two conditions"):
             holdout.ask(mean(text, given=condition))
-
-
-def part(value, low, high, charged=0):
-    return Answer(value, low, high, "refused" if value is None else "guess", charged, {}, "0" * 64, False, "S3", 0.95)
-
-
-SHARES = st.tuples(*[st.floats(0, 1)] * 3).map(sorted)
-
-
-@settings(max_examples=200, deadline=None)
-@given(both=SHARES, selecting=SHARES, truth=st.data())
-def test_the_interval_of_a_ratio_contains_every_ratio_of_values_in_both_intervals(both, selecting, truth):
-    ratio = _ratio(part(both[1], both[0], both[2]), part(selecting[1], selecting[0], selecting[2]))
-    assert 0.0 <= ratio.low <= ratio.value <= ratio.high <= 1.0
-    below = truth.draw(st.floats(selecting[0], selecting[2]))
-    above = truth.draw(st.floats(both[0], both[2]))
-    if below > 0.0 and above <= below:
-        assert ratio.low - 1e-12 <= above / below <= ratio.high + 1e-12
-
-
-def test_a_ratio_with_a_refused_half_is_refused_and_keeps_what_was_charged():
-    refused = _ratio(part(0.5, 0.4, 0.6, charged=1), part(None, None, None))
-    assert (refused.value, refused.source, refused.charged) == (None, "refused", 1)
-    assert _ratio(part(None, None, None), part(0.5, 0.4, 0.6, charged=1)).charged == 1
 
 
 def test_a_closed_holdout_is_shown_without_rows(holdout):

@@ -82,6 +82,14 @@ def test_a_dependence_that_does_not_match_creates_nothing(tmp_path, settings, re
     assert not list(tmp_path.iterdir())
 
 
+def test_what_is_no_model_is_refused(tmp_path):
+    with pytest.raises(HoldoutRejected, match=r"expected a model such as eh\.Groups"):
+        sealed(tmp_path / "s.db", dependence="independent")
+    with pytest.raises(ValueError, match=r"expected a model such as eh\.Groups"):
+        eh.plan(rows=100, queries=20, dependence="groups")
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_answer_explains_what_the_dependence_costs(tmp_path):
     with sealed(tmp_path / "s.db") as holdout:
         assert "2,000 sealed rows are worth 500 independent ones" in holdout.ask("sick > 0.5").explain()

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from everhold.answers import Answer, QuotedPrice, Transcript
+    from everhold.answers import Answer, QuotedPrice, Shares, Transcript
     from everhold.certificate import Certificate, verify_certificate
     from everhold.dependence import (
         BayesianNetwork,
@@ -40,17 +40,25 @@ if TYPE_CHECKING:
         GaussianFieldMechanism,
         GaussianMechanism,
         GuessAndCheck,
+        Ladder,
         LaplaceMechanism,
         MarkovQuiltMechanism,
+        PrivacyBudget,
         Promise,
+        RandomRows,
         Release,
         SampleSplitting,
+        Subsampling,
         Thresholdout,
     )
     from everhold.planning import Plan, plan, queries_allowed, rows_needed
     from everhold.privacy.noise import SecureNoise, SeededNoise
+    from everhold.queries.derived import DerivedQuery
+    from everhold.queries.histogram import histogram
     from everhold.queries.mean import mean
     from everhold.queries.metrics import accuracy, brier, error
+    from everhold.queries.moments import correlation, covariance, variance
+    from everhold.queries.risk import risk
     from everhold.queries.statistical import StatisticalQuery
 
 __version__ = "0.1.0"
@@ -59,6 +67,7 @@ _HOMES = {
     "everhold.answers": (
         "Answer",
         "QuotedPrice",
+        "Shares",
         "Transcript",
     ),
     "everhold.dependence": (
@@ -97,11 +106,15 @@ _HOMES = {
         "GaussianFieldMechanism",
         "GaussianMechanism",
         "GuessAndCheck",
+        "Ladder",
         "LaplaceMechanism",
         "MarkovQuiltMechanism",
+        "PrivacyBudget",
         "Promise",
+        "RandomRows",
         "Release",
         "SampleSplitting",
+        "Subsampling",
         "Thresholdout",
     ),
     "everhold.planning": (
@@ -114,12 +127,20 @@ _HOMES = {
         "SecureNoise",
         "SeededNoise",
     ),
+    "everhold.queries.derived": ("DerivedQuery",),
+    "everhold.queries.histogram": ("histogram",),
     "everhold.queries.mean": ("mean",),
     "everhold.queries.metrics": (
         "accuracy",
         "brier",
         "error",
     ),
+    "everhold.queries.moments": (
+        "correlation",
+        "covariance",
+        "variance",
+    ),
+    "everhold.queries.risk": ("risk",),
     "everhold.queries.statistical": ("StatisticalQuery",),
 }
 """Where the public names live; a name is imported when it is first used, so that the command line starts at once."""
@@ -133,6 +154,7 @@ __all__ = [
     "DependenceError",
     "DependenceModel",
     "DependenceWarning",
+    "DerivedQuery",
     "Diagnosis",
     "Empirical",
     "EverholdError",
@@ -147,32 +169,42 @@ __all__ = [
     "HoldoutRejected",
     "Independent",
     "IntegrityError",
+    "Ladder",
     "LaplaceMechanism",
     "MarkovChain",
     "MarkovNetwork",
     "MarkovQuiltMechanism",
     "NonAdaptiveWarning",
     "Plan",
+    "PrivacyBudget",
     "Promise",
     "QueryRejected",
     "QuotedPrice",
+    "RandomRows",
     "Release",
     "SampleSplitting",
     "SecureNoise",
     "SeededNoise",
+    "Shares",
     "SmallHoldoutWarning",
     "StatisticalQuery",
+    "Subsampling",
     "Thresholdout",
     "Transcript",
     "VacuousGuaranteeWarning",
     "accuracy",
     "brier",
+    "correlation",
+    "covariance",
     "error",
+    "histogram",
     "mean",
     "pedigree",
     "plan",
     "queries_allowed",
+    "risk",
     "rows_needed",
+    "variance",
     "verify_certificate",
 ]
 

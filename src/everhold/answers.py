@@ -10,7 +10,7 @@ from everhold.display import Display
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Answer", "QuotedPrice", "Transcript"]
+__all__ = ["Answer", "QuotedPrice", "Shares", "Transcript"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class Answer(Display):
         value: The answer in the question's own units; None if it was refused.
         low: Lower end of the interval for the population's value; None if refused.
         high: Upper end of the interval; None if refused.
-        source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"holdout"``, or ``"refused"``.
+        source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"standing"`` (the best so far, of a ladder),
+            ``"holdout"``, or ``"refused"``.
         charged: What it cost; 0 for a confirmed guess, a refusal and a repeated question.
         remaining: What is left of the budget, by name.
         question: SHA-256 of the question.
@@ -76,6 +77,8 @@ class Answer(Display):
         sources = {
             "training": "The training estimate agreed with the sealed rows, so it was confirmed and cost nothing.",
             "guess": "Your guess agreed with the sealed rows, so it was confirmed and cost nothing.",
+            "standing": "The answer is the best score so far, which this submission does not beat by enough to show; "
+            "the interval is about the submission itself and bounds it from one side. It cost nothing.",
             "holdout": "The answer comes from the sealed rows themselves and was paid for from the budget.",
         }
         validity = (
@@ -93,12 +96,53 @@ class Answer(Display):
 
 
 @dataclass(frozen=True, slots=True)
+class Shares(Display):
+    """The shares of the bins of a histogram; all intervals hold at once.
+
+    Attributes:
+        answers: One answer for each bin, by the bin's name.
+    """
+
+    answers: Mapping[str, Answer]
+
+    def __getitem__(self, name: str) -> Answer:
+        return self.answers[name]
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    @property
+    def charged(self) -> int:
+        """What all bins cost together."""
+        return sum(answer.charged for answer in self.answers.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"bins": [...]}``."""
+        return {"bins": self.to_rows()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each bin: bin, value, low, high, source, charged."""
+        return [
+            {
+                "bin": name,
+                "value": answer.value,
+                "low": answer.low,
+                "high": answer.high,
+                "source": answer.source,
+                "charged": answer.charged,
+            }
+            for name, answer in self.answers.items()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class QuotedPrice(Display):
     """The price of a question before it is asked.
 
     Attributes:
         question: SHA-256 of the question; None for a quote without one.
-        radius: Half-width if the guess is confirmed, in the question's units; None if it would be refused.
+        radius: Half-width if the guess is confirmed, in the question's units; None if it would be refused, or if it
+            depends on a guess and there is none.
         radius_if_charged: Half-width if the answer comes from the sealed rows.
         charged_if_confirmed: What is charged if the guess is confirmed.
         charged_at_most: What is charged at most.

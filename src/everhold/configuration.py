@@ -92,6 +92,11 @@ def chosen_mechanism(
 
 
 def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceModel:
+    if not isinstance(dependence, DependenceModel):
+        raise HoldoutRejected(
+            f"the dependence is a {type(dependence).__name__}; expected a model such as eh.Groups('patient') or "
+            "eh.Independent(); nothing was created"
+        )
     try:
         return dependence.bind(structure)
     except DependenceError as reason:

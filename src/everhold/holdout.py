@@ -9,12 +9,12 @@ import re
 import secrets
 import shutil
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from everhold.answers import Answer, QuotedPrice, Transcript
+from everhold.answers import Answer, QuotedPrice, Shares, Transcript
 from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
     bound_state,
@@ -28,14 +28,25 @@ from everhold.configuration import (
 from everhold.dependence import DependenceModel
 from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
 from everhold.errors import BudgetExhausted, DependenceError, HoldoutRejected, QueryRejected
+from everhold.joint import (
+    BudgetEndsBetween,
+    KnownPart,
+    joint_answer,
+    joint_quote,
+    joint_shares,
+    stored_estimate,
+    surely_answered,
+)
 from everhold.keys import KEY_FILE, StewardKey
 from everhold.ledger import LedgerStore, Outcome, Question
 from everhold.ledger.database import database_path
 from everhold.mechanisms import Mechanism, Promise, Source, State
 from everhold.privacy.noise import Noise, SecureNoise, SeededNoise
 from everhold.queries.base import BoundQuery, Query, Schema
+from everhold.queries.derived import DerivedQuery
 from everhold.queries.evaluation import Evaluations
-from everhold.queries.mean import ConditionalMean, MeanQuery
+from everhold.queries.histogram import HistogramQuery
+from everhold.queries.mean import MeanQuery
 from everhold.queries.statistical import StatisticalQuery
 from everhold.rows.probe import made_up_rows, try_estimator, try_on_public_rows
 from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
@@ -49,6 +60,7 @@ if TYPE_CHECKING:
 
     from everhold.ledger import Committed, HoldoutRecord
     from everhold.queries.base import RowFunction
+    from everhold.queries.derived import BoundDerived
     from everhold.rows.reading import RowSource
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
@@ -270,32 +282,36 @@ class Holdout:
     def _state_from(self, data: dict[str, Any]) -> State:
         return state_from(data, self._record.configuration)
 
-    def ask(self, query: Query | ConditionalMean | str, *, guess: float | None = None, strict: bool = False) -> Answer:
+    @overload
+    def ask(self, query: HistogramQuery, *, guess: None = None, strict: bool = False) -> Shares: ...
+    @overload
+    def ask(self, query: Query | DerivedQuery | str, *, guess: float | None = None, strict: bool = False) -> Answer: ...
+    def ask(
+        self, query: Query | DerivedQuery | HistogramQuery | str, *, guess: float | None = None, strict: bool = False
+    ) -> Answer | Shares:
         """Ask one question.
 
         Args:
-            query: A query, such as ``accuracy(model)`` or ``mean("delay", low=0, high=60)``; a text is a `mean`.
+            query: A query, such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``; a text
+                is a `mean`. A `histogram` is one question for each bin and has one answer for each.
             guess: The analyst's own guess, in the question's units, in place of the training estimate.
             strict: Raise `BudgetExhausted` instead of returning a refused answer.
 
         Returns:
             The answer, committed to the ledger before it is returned. A question that was asked before returns the
-            stored answer for nothing.
+            stored answer for nothing. A question that is made of several is asked as a whole or not at all: if the
+            budget might end between its parts, it is refused and nothing is charged.
 
         Raises:
             QueryRejected: If the question cannot be asked; nothing was charged.
         """
-        if isinstance(query, ConditionalMean):
-            if guess is not None:
-                raise QueryRejected(
-                    "a conditional mean is two questions and takes no single guess; ask both shares with a guess each; "
-                    "nothing was charged"
-                )
-            answer = _ratio(*self.ask_many(query.parts(self._schema)))
+        if isinstance(query, HistogramQuery):
+            return self._shares(query, guess=guess, strict=strict)
+        if isinstance(query, DerivedQuery):
+            answer = self._ask_derived(query, guess)
         else:
             answer = self.ask_many([query], guesses=[guess])[0]
-        if strict and answer.source == "refused":
-            raise BudgetExhausted("the budget is spent and the question was refused; seal new rows", **answer.to_dict())
+        _check_not_refused([answer], strict=strict)
         return answer
 
     def ask_many(
@@ -304,13 +320,25 @@ class Holdout:
         """Ask questions that do not depend on each other's answers, in one transaction.
 
         Args:
-            queries: As for `ask`, without conditional means.
+            queries: As for `ask`, without those that are made of several.
             guesses: One guess or None for each question.
 
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
         """
-        prepared = self._prepare(queries, guesses)
+        return self._ask_prepared(self._prepare(queries, guesses))
+
+    def _ask_prepared(self, prepared: Sequence[_Prepared]) -> list[Answer]:
+        committed = self._commit(prepared)
+        remaining = self._mechanism.remaining(self._state_from(committed[-1].state_after)) if committed else {}
+        statement = self.promise.statement
+        return [
+            self._answer(question.bound, entry, remaining, statement)
+            for question, entry in zip(prepared, committed, strict=True)
+        ]
+
+    def _commit(self, prepared: Sequence[_Prepared], *, together: bool = False) -> list[Committed]:
+        """Answer in one transaction; ``together`` raises `BudgetEndsBetween` unless all are sure to be answered."""
         bound = [question.bound for question in prepared]
         evaluations = Evaluations(
             totals=self._sealed.totals(bound, parts=self._mechanism.parts, unit=self._mechanism.unit),
@@ -319,21 +347,62 @@ class Holdout:
             unit=self._mechanism.unit,
         )
 
-        def step(state: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome]]:
-            return self._step(self._state_from(state), evaluations, prepared, new)
+        def step(data: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome]]:
+            state = self._state_from(data)
+            if together and not surely_answered(self._mechanism, state, len(new)):
+                raise BudgetEndsBetween
+            return self._step(state, evaluations, prepared, new)
 
-        committed = self._store.commit(
+        return self._store.commit(
             self._record.id,
             [Question(question.bound.question, _described(question.bound)) for question in prepared],
             step,
             seal_key=self._key.seal_key,
         )
-        remaining = self._mechanism.remaining(self._state_from(committed[-1].state_after)) if committed else {}
-        statement = self.promise.statement
-        return [
-            self._answer(question.bound, entry, remaining, statement)
-            for question, entry in zip(prepared, committed, strict=True)
-        ]
+
+    def _ask_derived(self, query: DerivedQuery, guess: float | None) -> Answer:
+        """All parts in one transaction, and the interval that follows from theirs."""
+        bound, prepared = self._prepare_derived(query, guess)
+        refused = any(part.refused for part in self._known(prepared))
+        try:
+            committed = [] if refused else self._commit(prepared, together=True)
+        except BudgetEndsBetween:
+            committed = []
+        state = self._state_from(committed[-1].state_after) if committed else self._state()
+        refusal = Answer(
+            None, None, None, "refused", 0, self._mechanism.remaining(state), bound.question, False,
+            self.promise.statement, self._mechanism.confidence, self._mechanism.adaptive, _worth(self._mechanism),
+        )  # fmt: skip
+        return joint_answer(bound, committed, refusal)
+
+    def _prepare_derived(
+        self, query: DerivedQuery | HistogramQuery, guess: float | None
+    ) -> tuple[BoundDerived, list[_Prepared]]:
+        bound = query.bind(self._schema)
+        if guess is not None:
+            raise QueryRejected(
+                f"{bound.name} is {bound.counted} and takes no guess of the whole; ask its parts, which are "
+                "query.parts(holdout.schema), with a guess each, and then the whole for nothing; nothing was charged"
+            )
+        return bound, self._prepare(bound.parts, None)
+
+    def _known(self, prepared: Sequence[_Prepared]) -> list[KnownPart]:
+        """What is known of the parts before they are asked."""
+        known = []
+        for part in prepared:
+            entry = self._store.find(self._record.id, part.bound.question)
+            refused = entry is not None and entry.answer["source"] == "refused"
+            stored = None if entry is None or refused else stored_estimate(entry.answer)
+            guess = None if part.guess < 0 else part.guess / self._mechanism.steps
+            known.append(KnownPart(part.bound.question, stored, guess, refused))
+        return known
+
+    def _shares(self, query: HistogramQuery, *, guess: float | None, strict: bool) -> Shares:
+        """One answer for each bin, with intervals made narrower by the fact that shares sum to 1."""
+        _, prepared = self._prepare_derived(query, guess)
+        answers = self._ask_prepared(prepared)
+        _check_not_refused(answers, strict=strict)
+        return joint_shares(query.shares(self._schema), answers, missing=query.missing)
 
     def _step(
         self, state: State, evaluations: Evaluations, prepared: Sequence[_Prepared], new: list[int]
@@ -418,7 +487,7 @@ class Holdout:
         if not isinstance(query, Query):
             raise QueryRejected(
                 f"{type(query).__name__} is not a question; expected accuracy(...), error(...), brier(...), mean(...), "
-                "a StatisticalQuery or a text expression, and conditional means one at a time by ask; "
+                "a StatisticalQuery or a text expression, and what is made of several questions one at a time by ask; "
                 "nothing was charged"
             )
         bound = query.bind(self._schema)
@@ -461,17 +530,26 @@ class Holdout:
             )
         return round(mean * self._mechanism.steps)
 
-    def quote(self, query: Query | str | None = None, *, guess: float | None = None) -> QuotedPrice:
+    def quote(
+        self, query: Query | DerivedQuery | HistogramQuery | str | None = None, *, guess: float | None = None
+    ) -> QuotedPrice:
         """The price of a question before it is asked; asks nothing and costs nothing.
 
         Args:
-            query: The question; None for the price of any new one, in units of a mean over [0, 1].
+            query: The question; None for the price of any new one, in units of a mean over [0, 1]. For a histogram the
+                half-width is that of its widest bin.
             guess: As for `ask`.
 
         Raises:
             QueryRejected: If the question could not be asked.
         """
         state = self._state()
+        if isinstance(query, (DerivedQuery, HistogramQuery)):
+            derived, prepared = self._prepare_derived(query, guess)
+            return joint_quote(
+                derived, self._known(prepared), mechanism=self._mechanism, state=state,
+                together=isinstance(query, DerivedQuery),
+            )  # fmt: skip
         price = self._mechanism.quote(state)
         question, scale, before = None, 1.0, False
         if query is not None:
@@ -583,28 +661,10 @@ def _source(source: int, *, from_training: bool) -> str:
     return "training" if source == Source.GUESS and from_training else Source(source).name.lower()
 
 
-def _ratio(both: Answer, given: Answer) -> Answer:
-    """A conditional mean from two shares, with the interval that follows from both."""
-    charged = both.charged + given.charged
-    if both.value is None or both.low is None or both.high is None:
-        return replace(both, charged=charged)
-    if given.value is None or given.low is None or given.high is None:
-        return replace(given, charged=charged, question=both.question)
-    value = min(both.value / given.value, 1.0) if given.value > 0 else 0.0
-    low = max(both.low, 0.0) / given.high if given.high > 0 else 0.0
-    return Answer(
-        value=value,
-        low=min(low, value),
-        high=1.0 if given.low <= 0 else max(min(both.high / given.low, 1.0), value),
-        source="holdout" if "holdout" in (both.source, given.source) else both.source,
-        charged=charged,
-        remaining=given.remaining,
-        question=both.question,
-        repeated=both.repeated and given.repeated,
-        statement=both.statement,
-        confidence=both.confidence,
-        adaptive=both.adaptive,
-    )
+def _check_not_refused(answers: Sequence[Answer], *, strict: bool) -> None:
+    for answer in answers:
+        if strict and answer.source == "refused":
+            raise BudgetExhausted("the budget is spent and the question was refused; seal new rows", **answer.to_dict())
 
 
 def _new_folder(database: Path, name: str) -> Path:

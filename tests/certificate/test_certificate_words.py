@@ -11,9 +11,12 @@ from everhold.mechanisms import (
     Empirical,
     GaussianMechanism,
     GuessAndCheck,
+    Ladder,
     LaplaceMechanism,
     PrivacyBudget,
+    RandomRows,
     SampleSplitting,
+    Subsampling,
     Thresholdout,
 )
 
@@ -44,6 +47,21 @@ SENTENCES = [
         LaplaceMechanism(rows=20_000, queries=10, scale=0.005, confidence=0.999),
         "Until 10 questions are used up, every answer is within 0.077 of the population's value, "
         f"{END} 99.9 % (statement S1, independent rows).",
+    ),
+    (
+        Ladder(rows=20_000, queries=1_000, grid=41),
+        "Until 1,000 submissions are used up, the best score shown is at all times within 0.092 of the best population "
+        "value among all submissions so far, with probability 95 % (statement S3, independent rows).",
+    ),
+    (
+        Subsampling(rows=20_000, queries=1_000, draws=2**20, coins=0.96),
+        "Until 1,000 questions are used up, every answer is within 0.140 of the population's value, "
+        f"{END} 95 % (statement S1, independent rows).",
+    ),
+    (
+        RandomRows(rows=20_000, queries=1_000, draws=600, coins=0.0005),
+        "Until 1,000 questions are used up, every answer is within 0.176 of the population's value, "
+        f"{END} 95 % (statement S6, independent rows).",
     ),
     (
         SampleSplitting(rows=20_000, queries=1),

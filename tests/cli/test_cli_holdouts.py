@@ -75,6 +75,9 @@ def test_the_answer_is_the_same_in_every_format_and_for_nothing(study, everhold)
 QUESTIONS = [
     ["--mean", "-delay", "--low", "-60", "--high", "180"],
     ["--mean", "delay > 15", "--given", "carrier = 'UA'"],
+    ["--variance", "delay", "--low", "-60", "--high", "180"],
+    ["--covariance", "late = 1", "--with", "delay", "--with-low", "-60", "--with-high", "180"],
+    ["--correlation", "delay", "--low", "-60", "--high", "180", "--with", "late = 1"],
     ["--mean", "delay > 15", "--guess", "0.4"],
     ["--accuracy", "sealed_predictions.csv", "--training-predictions", "train_predictions.csv"],
     ["--error", "sealed_predictions.csv", "--guess", "0.1"],
@@ -87,6 +90,15 @@ QUESTIONS = [
 def test_every_kind_of_question_is_answered(study, everhold, question):
     answer = json.loads(everhold("ask", "s.db", "flights", *question, "--format", "json").stdout)
     assert answer["low"] <= answer["value"] <= answer["high"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS[:5], ids=lambda question: " ".join(question))
+def test_questions_are_quoted_before_they_are_asked(study, everhold, question):
+    price = json.loads(everhold("quote", "s.db", "flights", *question, "--format", "json").stdout)
+    answer = json.loads(everhold("ask", "s.db", "flights", *question, "--format", "json").stdout)
+    assert price["question"] == answer["question"]
+    assert price["charged_if_confirmed"] == answer["charged"] == 0
+    assert price["radius"] >= (answer["high"] - answer["low"]) / 2 * (1 - 1e-9)
 
 
 def test_predictions_may_be_parquet(study, everhold):

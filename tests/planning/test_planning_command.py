@@ -46,7 +46,7 @@ def test_the_table_ends_with_advice(everhold):
 
 def test_csv_has_a_line_for_each_mechanism_and_statement(everhold):
     lines = list(csv.DictReader(io.StringIO(everhold(*WISH, "--format", "csv").stdout)))
-    assert len(lines) == 12
+    assert len(lines) == 15
     assert lines[0]["by"] == "gaussian"
 
 

@@ -15,7 +15,7 @@ FORMAT_FIELD = "everhold_certificate"
 FORMAT = 1
 """Version of the document, its words and its page included; a change of any of them is a new version."""
 SIGNATURE = "signature"
-SOURCES = ("training", "guess", "holdout", "refused")
+SOURCES = ("training", "guess", "standing", "holdout", "refused")
 """Where an answer may come from, as the ledger names it."""
 
 
@@ -81,7 +81,7 @@ _FACTS: dict[str, dict[str, Callable[[object], bool]]] = {
     "assumptions": {"dependence": _object, "stated": _texts},
     "mechanism": {
         "name": _text, "rows": _count, "queries": _count, "confidence": _number, "unit": _count,
-        "parameters": _map(_number),
+        "parameters": _map(lambda value: _number(value) or _text(value)),
     },
     "theorem": {"statement": _text, "numbers": _map(_optional(_number))},
     "account": {"asked": _count, "by_source": _sources, "charged": _count, "left": _map(_count)},

@@ -16,7 +16,7 @@ _LARGE_EPSILON = 10.0
 _USELESS_RADIUS = 0.5
 _ROUNDING = 1e-9
 
-DETERMINISTIC = frozenset({"guess_and_check", "sample_splitting", "empirical"})
+DETERMINISTIC = frozenset({"guess_and_check", "ladder", "sample_splitting", "empirical"})
 """Mechanisms that add no noise."""
 
 _ROWS = {
@@ -102,6 +102,20 @@ _MECHANISMS = {
     ),
     "gaussian": "Each answer is the average over the sealed rows with fresh Gaussian noise. Every question is charged.",
     "laplace": "Each answer is the average over the sealed rows with fresh Laplace noise. Every question is charged.",
+    "subsampling": (
+        "Each answer comes from many draws made for it alone. A draw is a fair coin or a bit of a random sealed row, "
+        "and which of the two is not shown; the answer is the share of ones with the coins taken out. Every question is "
+        "charged."
+    ),
+    "random_rows": (
+        "Each answer is the average over sealed rows drawn at random for it alone, each value rounded to 0 or 1 at "
+        "random; a few draws may be fair coins instead. No noise is added. Every question is charged."
+    ),
+    "ladder": (
+        "Every question is a submission to a leaderboard. The answer is the best score so far, on a grid of steps. It "
+        "changes, and is charged, only when the average over the sealed rows of a new submission is better by more "
+        "than a step; otherwise all that is told is that the submission is not that much better. No noise is added."
+    ),
     "privacy_budget": (
         "Every question is paid from one budget of credits. The answer to a mean is the average over the sealed rows "
         "with fresh Gaussian noise: the sharper it has to be, the more credits it costs; at the planned sharpness it "
@@ -146,11 +160,20 @@ _HOEFFDING = (
     "probability at least 1 - beta all of them are within it. It says nothing about a question that was chosen "
     "after an answer was seen."
 )
+_INFORMATION = (
+    "Each answer shows a few random rows only, so all answers together tell little about all sealed rows, though they "
+    "may tell a single one. With probability at least 1 - beta, every answer is within alpha + sqrt(budget / (2 n "
+    "beta)) of the population's value. Here budget bounds, in nats, the mutual information of the n independent rows "
+    "and everything that is answered, with what sampling errors beyond alpha add to it."
+)
 _THEOREMS = {
     "thresholdout": (_TRANSFER, "transfer"),
     "gaussian": (_TRANSFER, "transfer"),
     "laplace": (_TRANSFER, "transfer"),
     "privacy_budget": (_TRANSFER, "transfer"),
+    "subsampling": (_TRANSFER, "transfer"),
+    "random_rows": (_INFORMATION, "fresh random rows"),
+    "ladder": (_DESCRIPTION_LENGTH, "description length"),
     "guess_and_check": (_DESCRIPTION_LENGTH, "description length"),
     "sample_splitting": (_SPLITTING, "description length"),
     "empirical": (_HOEFFDING, "concentration"),
@@ -171,7 +194,8 @@ _LESS_THAN_BETA = (
 
 _NOT_PROMISED = (
     "Truth about another population than the one the rows were drawn from, or about the same one at another time.",
-    "Anything that was asked of these rows outside everhold, or through another holdout that was made from them.",
+    "Anything that was asked of these rows outside everhold, or through another holdout that was made from them or "
+    "from rows that depend on them.",
     "Questions whose Python function looks at several rows at once. A function must give each row its own value; "
     "everhold tries it on training or made-up rows, which does not prove it.",
     "That an analyst reads an answer rightly, or that a question measures what it is meant to measure.",
@@ -238,6 +262,12 @@ def _sentence(promise: Mapping[str, Any], mechanism: str, dependence: Mapping[st
             f"{before}If all questions were fixed before the first answer was seen, every one of up to {asked} is "
             f"{reach}, all of them at once, {chance} {basis}; otherwise nothing is promised."
         )
+    if mechanism == "ladder":
+        asked = counted(promise["questions"], "submission")
+        return (
+            f"{before}Until {asked} are used up, the best score shown is at all times within "
+            f"{at_most(promise['radius'])} of the best population value among all submissions so far, {chance} {basis}."
+        )
     if mechanism == "privacy_budget":
         budget = f"{counted(promise['questions'], 'question')} or the credits"
         return (
@@ -294,6 +324,8 @@ def _privacy(
         return ["No privacy of single rows is promised: the noise can be predicted from the seed of the simulation."]
     if epsilon is None:
         why = "no noise is added to the answers" if mechanism in DETERMINISTIC else "the noise is too small for any"
+        if mechanism == "random_rows":
+            why = "random rows are shown, and hardly any coin is tossed"
         return [f"No privacy of single rows is promised: {why}. Answers may reveal single rows."]
     said = [
         "The mechanism adds noise. All answers together are differentially private towards every single sealed row "

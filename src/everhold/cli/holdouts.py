@@ -24,6 +24,8 @@ from everhold.cli.questions import (
     AccuracyOption,
     BrierOption,
     ColumnOption,
+    CorrelationOption,
+    CovarianceOption,
     ErrorOption,
     GivenOption,
     GuessOption,
@@ -32,6 +34,10 @@ from everhold.cli.questions import (
     MeanOption,
     QuestionOptions,
     TrainingPredictionsOption,
+    VarianceOption,
+    WithHighOption,
+    WithLowOption,
+    WithOption,
 )
 
 __all__ = ["register", "show_transcript"]
@@ -78,9 +84,8 @@ def create(
     mechanism: Annotated[
         str | None,
         typer.Option(
-            help="thresholdout, guess_and_check, gaussian, privacy_budget, laplace, sample_splitting or empirical; by "
-            "default the one "
-            "with the narrowest promise.",
+            help="thresholdout, guess_and_check, gaussian, privacy_budget, ladder, laplace, subsampling, "
+            "random_rows, sample_splitting or empirical; by default the one with the narrowest promise.",
             rich_help_panel=_WISH,
         ),
     ] = None,
@@ -143,9 +148,15 @@ def ask(
     accuracy: AccuracyOption = None,
     error: ErrorOption = None,
     brier: BrierOption = None,
+    variance: VarianceOption = None,
+    covariance: CovarianceOption = None,
+    correlation: CorrelationOption = None,
     low: LowOption = None,
     high: HighOption = None,
     given: GivenOption = None,
+    with_: WithOption = None,
+    with_low: WithLowOption = None,
+    with_high: WithHighOption = None,
     column: ColumnOption = None,
     training_predictions: TrainingPredictionsOption = None,
     guess: GuessOption = None,
@@ -158,6 +169,7 @@ def ask(
       everhold ask flights.db flights --mean "arr_delay > 15"
       everhold ask flights.db flights --mean arr_delay --low -60 --high 180
       everhold ask flights.db flights --accuracy predictions.csv
+      everhold ask flights.db flights --correlation "late = 1" --with "hour > 17"
 
     The same question again gets the same answer for nothing.
     When the budget is spent, answers are refused: value, low and high are null.
@@ -172,8 +184,9 @@ def ask(
       8  the steward's key is missing or another one
     """
     asked = QuestionOptions(
-        mean=mean, accuracy=accuracy, error=error, brier=brier, low=low, high=high, given=given, column=column,
-        training_predictions=training_predictions,
+        mean=mean, accuracy=accuracy, error=error, brier=brier, variance=variance, covariance=covariance,
+        correlation=correlation, low=low, high=high, given=given, with_=with_, with_low=with_low, with_high=with_high,
+        column=column, training_predictions=training_predictions,
     )  # fmt: skip
     asked.check(required=True)
     with opened(storage, name) as holdout:
@@ -192,9 +205,15 @@ def quote(
     accuracy: AccuracyOption = None,
     error: ErrorOption = None,
     brier: BrierOption = None,
+    variance: VarianceOption = None,
+    covariance: CovarianceOption = None,
+    correlation: CorrelationOption = None,
     low: LowOption = None,
     high: HighOption = None,
     given: GivenOption = None,
+    with_: WithOption = None,
+    with_low: WithLowOption = None,
+    with_high: WithHighOption = None,
     column: ColumnOption = None,
     training_predictions: TrainingPredictionsOption = None,
     guess: GuessOption = None,
@@ -206,7 +225,7 @@ def quote(
       everhold quote flights.db flights --mean "arr_delay > 15"
 
     Without a question it is the price of any new one, for a mean between 0 and 1.
-    A mean with --given is two questions; quote them one by one.
+    A question that is made of several costs what its new parts cost.
 
     Exit codes:
       0  quoted
@@ -217,17 +236,13 @@ def quote(
       8  the steward's key is missing or another one
     """
     asked = QuestionOptions(
-        mean=mean, accuracy=accuracy, error=error, brier=brier, low=low, high=high, given=given, column=column,
-        training_predictions=training_predictions,
+        mean=mean, accuracy=accuracy, error=error, brier=brier, variance=variance, covariance=covariance,
+        correlation=correlation, low=low, high=high, given=given, with_=with_, with_low=with_low, with_high=with_high,
+        column=column, training_predictions=training_predictions,
     )  # fmt: skip
     named = asked.check(required=False)
-    from everhold.queries.mean import ConditionalMean
-
     with opened(storage, name) as holdout:
-        query = asked.query(holdout.schema) if named else None
-        if isinstance(query, ConditionalMean):
-            raise Misuse("a mean with --given is two questions; quote each of them without --given")
-        price = holdout.quote(query, guess=guess)
+        price = holdout.quote(asked.query(holdout.schema) if named else None, guess=guess)
     show_record(price.to_dict(), form)
 
 

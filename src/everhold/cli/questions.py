@@ -12,12 +12,14 @@ from everhold.cli.failures import Misuse
 
 if TYPE_CHECKING:
     from everhold.queries.base import Query, Schema
-    from everhold.queries.mean import ConditionalMean
+    from everhold.queries.derived import DerivedQuery
 
 __all__ = [
     "AccuracyOption",
     "BrierOption",
     "ColumnOption",
+    "CorrelationOption",
+    "CovarianceOption",
     "ErrorOption",
     "GivenOption",
     "GuessOption",
@@ -26,6 +28,10 @@ __all__ = [
     "MeanOption",
     "QuestionOptions",
     "TrainingPredictionsOption",
+    "VarianceOption",
+    "WithHighOption",
+    "WithLowOption",
+    "WithOption",
 ]
 
 _QUESTION, _DETAILS = "The question, exactly one of", "More about the question"
@@ -48,12 +54,35 @@ BrierOption = Annotated[
     Path | None,
     typer.Option(help="The Brier score of probabilities in a file, for labels 0 and 1.", rich_help_panel=_QUESTION),
 ]
+VarianceOption = Annotated[
+    str | None,
+    typer.Option(metavar="EXPR", help="The variance of a condition or of a number.", rich_help_panel=_QUESTION),
+]
+CovarianceOption = Annotated[
+    str | None, typer.Option(metavar="EXPR", help="The covariance with --with.", rich_help_panel=_QUESTION)
+]
+CorrelationOption = Annotated[
+    str | None, typer.Option(metavar="EXPR", help="The correlation with --with.", rich_help_panel=_QUESTION)
+]
 LowOption = Annotated[
     float | None,
-    typer.Option(help="With --mean of a number: smaller and missing values count as this.", rich_help_panel=_DETAILS),
+    typer.Option(help="Of a number: smaller and missing values count as this.", rich_help_panel=_DETAILS),
 ]
 HighOption = Annotated[
-    float | None, typer.Option(help="With --mean of a number: larger values count as this.", rich_help_panel=_DETAILS)
+    float | None, typer.Option(help="Of a number: larger values count as this.", rich_help_panel=_DETAILS)
+]
+WithOption = Annotated[
+    str | None,
+    typer.Option(
+        "--with", metavar="EXPR", help="The other condition or number of a covariance or correlation.",
+        rich_help_panel=_DETAILS,
+    ),
+]  # fmt: skip
+WithLowOption = Annotated[
+    float | None, typer.Option(help="As --low, for the number of --with.", rich_help_panel=_DETAILS)
+]
+WithHighOption = Annotated[
+    float | None, typer.Option(help="As --high, for the number of --with.", rich_help_panel=_DETAILS)
 ]
 GivenOption = Annotated[
     str | None,
@@ -75,6 +104,21 @@ GuessOption = Annotated[
 ]
 
 
+_KINDS = ("mean", "accuracy", "error", "brier", "variance", "covariance", "correlation")
+_OF_PREDICTIONS, _OF_TWO = ("accuracy", "error", "brier"), ("covariance", "correlation")
+_BELONGS = {
+    "low": ("mean", "variance", *_OF_TWO),
+    "high": ("mean", "variance", *_OF_TWO),
+    "given": ("mean",),
+    "with": _OF_TWO,
+    "with_low": _OF_TWO,
+    "with_high": _OF_TWO,
+    "column": _OF_PREDICTIONS,
+    "training_predictions": _OF_PREDICTIONS,
+}
+"""Which details belong to which questions."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionOptions:
     """A question as it was typed; one attribute for each option."""
@@ -83,9 +127,15 @@ class QuestionOptions:
     accuracy: Path | None
     error: Path | None
     brier: Path | None
+    variance: str | None
+    covariance: str | None
+    correlation: str | None
     low: float | None
     high: float | None
     given: str | None
+    with_: str | None
+    with_low: float | None
+    with_high: float | None
     column: str | None
     training_predictions: Path | None
 
@@ -98,27 +148,25 @@ class QuestionOptions:
         Raises:
             Misuse: If there is more than one, or an option does not belong to it.
         """
-        kinds = ["mean", "accuracy", "error", "brier"]
-        chosen = [kind for kind in kinds if getattr(self, kind) is not None]
+        chosen = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(chosen) > 1 or (required and not chosen):
             found = " and ".join(f"--{kind}" for kind in chosen) or "none"
-            raise Misuse(
-                f"expected one question, found {found}; give exactly one of --mean, --accuracy, --error, --brier"
-            )
-        belonging = (
-            ["low", "high", "given"] if chosen == ["mean"] else ["column", "training_predictions"] * bool(chosen)
-        )
-        for name in ("low", "high", "given", "column", "training_predictions"):
-            if getattr(self, name) is not None and name not in belonging:
-                where = "--mean" if name in ("low", "high", "given") else "--accuracy, --error and --brier"
+            listed = ", ".join(f"--{kind}" for kind in _KINDS)
+            raise Misuse(f"expected one question, found {found}; give exactly one of {listed}")
+        for name, kinds in _BELONGS.items():
+            value = self.with_ if name == "with" else getattr(self, name)
+            if value is not None and not set(chosen) & set(kinds):
+                *most, last = (f"--{kind}" for kind in kinds)
+                where = f"{', '.join(most)} and {last}" if most else last
                 raise Misuse(f"--{name.replace('_', '-')} belongs to {where}; leave it out or ask that question")
+        if chosen and chosen[0] in _OF_TWO and self.with_ is None:
+            raise Misuse(f"--{chosen[0]} needs the other condition or number; give it as --with EXPR")
         return bool(chosen)
 
-    def query(self, schema: Schema) -> Query | ConditionalMean:
+    def query(self, schema: Schema) -> Query | DerivedQuery:
         """The question for rows of this schema; reads the files of predictions."""
-        from everhold.cli.predictions import read_predictions
         from everhold.queries.mean import ConditionalMean, MeanQuery
-        from everhold.queries.metrics import accuracy, brier, error
+        from everhold.queries.moments import Correlation, Covariance, Variance
 
         if self.mean is not None and self.given is not None:
             if self.low is not None or self.high is not None:
@@ -126,6 +174,18 @@ class QuestionOptions:
             return ConditionalMean(self.mean, self.given)
         if self.mean is not None:
             return MeanQuery(self.mean, self.low, self.high)
+        if self.variance is not None:
+            return Variance(MeanQuery(self.variance, self.low, self.high))
+        for kind, text in ((Covariance, self.covariance), (Correlation, self.correlation)):
+            if text is not None and self.with_ is not None:
+                other = MeanQuery(self.with_, self.with_low, self.with_high)
+                return kind(MeanQuery(text, self.low, self.high), other)
+        return self._predictions(schema)
+
+    def _predictions(self, schema: Schema) -> Query:
+        from everhold.cli.predictions import read_predictions
+        from everhold.queries.metrics import accuracy, brier, error
+
         makers = ((accuracy, self.accuracy), (error, self.error), (brier, self.brier))
         make, path = next((make, path) for make, path in makers if path is not None)
         as_text = schema.label_kind == "string"

@@ -17,7 +17,7 @@ from scipy.special import gammaln, logsumexp
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["QuestionTree", "log_tree_size"]
+__all__ = ["LadderTree", "QuestionTree", "log_ladder_size", "log_tree_size"]
 
 
 def log_tree_size(*, queries: int, overfits: int, grid: int) -> float:
@@ -34,6 +34,20 @@ def log_tree_size(*, queries: int, overfits: int, grid: int) -> float:
     """
     releases = np.arange(min(overfits, queries - 1) + 1, dtype=np.float64)
     return float(logsumexp(_log_choose(float(queries), releases + 1.0) + releases * math.log(grid)))
+
+
+def log_ladder_size(*, queries: int, levels: int) -> float:
+    """Ln N of the tree of a ladder with ``queries`` questions and ``levels`` scores it can show (S3).
+
+    Answers never rise, so a history is a non-increasing sequence of levels: before question j there are
+    ``C(j-2, f-1) C(L, f)`` with f new bests, as the first question always sets one. Summed over f and j <= m they are
+    ``C(m-1+L, L)``, at most the ``m sum_b C(m, b) C(L, b)`` of the cruder count.
+
+    Examples:
+        >>> round(math.exp(log_ladder_size(queries=3, levels=2)))  # (), (0), (1), (0, 0), (1, 0), (1, 1)
+        6
+    """
+    return float(_log_choose(queries - 1.0 + levels, float(levels)))
 
 
 def _log_choose(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
@@ -85,3 +99,41 @@ class QuestionTree:
             -np.inf,
         )
         return -(np.logaddexp(planned, as_you_go) - math.log(2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class LadderTree:
+    """The weighted tree of the Ladder: half the weight on a plan, half pay as you go (S3, weighted form).
+
+    ``w = 1/2 [uniform over the planned tree] + 1/2 w'``, ``w'(1, 0) = 1/2`` and, from the second question on,
+    ``w' = 1/(j(j+1)) * 1/(f(f+1)) / (C(j-2, f-1) C(L, f))``; f sums from 1, as the first question always sets a best.
+
+    Attributes:
+        queries: Planned number of questions m.
+        levels: Number L of scores that can be shown.
+
+    Examples:
+        >>> tree = LadderTree(queries=1000, levels=21)
+        >>> round(float(tree.log_inverse_weight(asked=1000, released=3)), 3)
+        37.305
+    """
+
+    queries: int
+    levels: int
+
+    def log_inverse_weight(self, *, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
+        """ln(1 / w) of question number ``asked`` (from 1) after ``released`` new bests, shape (...).
+
+        Infinite where no history is like that: more new bests than earlier questions or levels, or none at all before
+        a later question.
+        """
+        j, f = np.broadcast_arrays(np.asarray(asked, dtype=np.float64), np.asarray(released, dtype=np.float64))
+        later = (j > 1.0) & (f >= 1.0) & (f < j) & (f <= self.levels)
+        possible = later | ((j == 1.0) & (f == 0.0))
+        safe_j, safe_f = np.where(later, j, 2.0), np.where(later, f, 1.0)
+        paths = _log_choose(safe_j - 2.0, safe_f - 1.0) + _log_choose(float(self.levels), safe_f)
+        shares = np.log(safe_j * (safe_j + 1.0) * safe_f * (safe_f + 1.0))
+        as_you_go = np.where(later, -shares - paths, -math.log(2.0))
+        size = log_ladder_size(queries=self.queries, levels=self.levels)
+        planned = np.where(j <= self.queries, -size, -np.inf)
+        return np.where(possible, math.log(2.0) - np.logaddexp(planned, as_you_go), np.inf)

@@ -5,9 +5,13 @@ from everhold.mechanisms.averages import Empirical, SampleSplitting
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
 from everhold.mechanisms.gaussian_field import GaussianFieldMechanism
 from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.ladder import Ladder
+from everhold.mechanisms.ladder_free import ParameterFreeLadder
 from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism, composed_epsilon
 from everhold.mechanisms.one_shot import Release
 from everhold.mechanisms.privacy_budget import PrivacyBudget
+from everhold.mechanisms.sparse_vector import SparseVector
+from everhold.mechanisms.subsampling import RandomRows, Subsampling
 from everhold.mechanisms.thresholdout import Thresholdout
 
 __all__ = [
@@ -16,17 +20,22 @@ __all__ = [
     "GaussianFieldMechanism",
     "GaussianMechanism",
     "GuessAndCheck",
+    "Ladder",
     "LaplaceMechanism",
     "MarkovQuiltMechanism",
     "Mechanism",
+    "ParameterFreeLadder",
     "PrivacyBudget",
     "Promise",
     "Quote",
+    "RandomRows",
     "Release",
     "Replies",
     "SampleSplitting",
     "Source",
+    "SparseVector",
     "State",
+    "Subsampling",
     "Thresholdout",
     "composed_epsilon",
 ]
@@ -41,6 +50,9 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         LaplaceMechanism,
         SampleSplitting,
         Empirical,
+        Ladder,
+        Subsampling,
+        RandomRows,
     )
 }
 """All mechanisms by name."""

@@ -40,6 +40,7 @@ class Source(IntEnum):
     GUESS = 1
     HOLDOUT = 2
     REFUSED = 3
+    STANDING = 4  # the best so far, which the question does not beat
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ class Promise:
 
     Attributes:
         statement: Number of the statement in docs/theory that proves it.
-        radius: Half-width that holds for every answer at once, in the units of a mean over [0, 1].
+        radius: Half-width that holds for every answer at once, in the units of a mean over [0, 1]; for a mechanism with
+            one-sided answers that of the best answer so far.
         confidence: Probability with which all of it holds, 1 - beta.
         assumptions: In plain words, what has to be true.
         details: Numbers that enter the statement, by name.
@@ -178,6 +180,7 @@ class Mechanism(ABC):
     name: ClassVar[str]
     needs_guess: ClassVar[bool] = False
     adaptive: ClassVar[bool] = True
+    one_sided: ClassVar[bool] = False  # some answers bound the population's value from one side only
     reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
 
     def __post_init__(self) -> None:

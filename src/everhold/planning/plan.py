@@ -32,8 +32,11 @@ __all__ = ["Plan", "PlanLine", "PublishedLine", "plan"]
 
 _ORDER = (
     "gaussian", "thresholdout", "guess_and_check", "sample_splitting", "laplace", "empirical", "privacy_budget",
+    "subsampling", "random_rows", "ladder",
 )  # fmt: skip
-_STATEMENT = {"guess_and_check": "S3", "sample_splitting": "S3", "empirical": "P9"}  # all others: S1
+_STATEMENT = {
+    "guess_and_check": "S3", "sample_splitting": "S3", "ladder": "S3", "random_rows": "S6", "empirical": "P9",
+}  # all others: S1  # fmt: skip
 _VACUOUS = 0.5
 _INCOMPLETE = "published, proof incomplete"
 
@@ -118,7 +121,9 @@ class Plan(Display):
             cost = line.rows_needed if self.rows is None else line.radius
             return math.inf if cost is None else cost
 
-        return min((line for line in self.lines if line.adaptive), key=cost)
+        return min(
+            (line for line in self.lines if line.adaptive and not MECHANISMS[line.mechanism].one_sided), key=cost
+        )
 
     def line(self, mechanism: str) -> PlanLine:
         """The line of a mechanism.
@@ -289,6 +294,7 @@ def _line(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> Pl
         return without_radius(tuned)
     promise = tuned.promise()
     note = "" if adaptive else "only for questions fixed in advance"
+    note = "of the best score so far; others are bounded from one side" if tuned.one_sided else note
     if promise.radius >= _VACUOUS:
         note = _joined(note, "says nothing: half the range or more")
     return PlanLine(

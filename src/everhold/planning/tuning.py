@@ -83,7 +83,7 @@ def best_mechanism(
     refused: list[DependenceError] = []
     for name, kind in MECHANISMS.items():
         fits = name != "sample_splitting" or queries <= rows
-        if kind.adaptive and fits and (with_guesses or not kind.needs_guess):
+        if kind.adaptive and not kind.one_sided and fits and (with_guesses or not kind.needs_guess):
             try:
                 tuned.append(tuned_mechanism(name, **wish))
             except DependenceError as reason:

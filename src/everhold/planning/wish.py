@@ -48,6 +48,11 @@ class Wish:
     dependence: DependenceModel = field(default_factory=Independent)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.dependence, DependenceModel):
+            raise ValueError(
+                f"dependence is a {type(self.dependence).__name__}; expected a model such as eh.Groups(5) or "
+                "eh.Independent()"
+            )
         _check_count("rows", self.rows, MOST_ROWS)
         _check_count("queries", self.queries, MOST_QUERIES)
         _check_count("overfits", self.overfits, MOST_QUERIES)

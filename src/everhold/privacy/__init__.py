@@ -1,5 +1,6 @@
 """Noise and what it costs: exact integer noise, and hockey-stick curves with composition."""
 
+from everhold.privacy.bounded_range import BoundedRangeCurve
 from everhold.privacy.composition import (
     AdvancedCompositionCurve,
     ComposedCurve,
@@ -15,12 +16,13 @@ from everhold.privacy.discrete import (
     discrete_laplace_pmf,
 )
 from everhold.privacy.noise import LARGEST_SCALE, Noise, SecureNoise, SeededNoise
-from everhold.privacy.subsampling import Scheme, SubsampledCurve
+from everhold.privacy.subsampling import Scheme, SubsampledBitsCurve, SubsampledCurve
 
 __all__ = [
     "LARGEST_SCALE",
     "AdvancedCompositionCurve",
     "ApproximateCurve",
+    "BoundedRangeCurve",
     "ComposedCurve",
     "GaussianCurve",
     "GroupCurve",
@@ -30,6 +32,7 @@ __all__ = [
     "Scheme",
     "SecureNoise",
     "SeededNoise",
+    "SubsampledBitsCurve",
     "SubsampledCurve",
     "ZeroConcentratedCurve",
     "basic_composition",

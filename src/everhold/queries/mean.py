@@ -7,10 +7,11 @@ from typing import overload
 
 from everhold.errors import QueryRejected
 from everhold.queries.base import BoundQuery, Query, Schema
+from everhold.queries.derived import BoundDerived, DerivedQuery, ratio
 from everhold.queries.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.queries.expressions.tree import Node, Operation, steps
 
-__all__ = ["ConditionalMean", "MeanQuery", "mean"]
+__all__ = ["ConditionalMean", "MeanQuery", "bound_mean", "mean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +32,7 @@ class MeanQuery(Query):
         """The parsed question about these columns."""
         expression = parse(self.text, schema.columns)
         low, high = self._range(expression)
-        row_value = RowValue(expression, low, high)
-        return BoundQuery(
-            description={
-                "kind": "mean",
-                "expression": expression.canonical(),
-                "low": row_value.low,
-                "high": row_value.high,
-            },
-            shown=f"mean of {self.text}",
-            at_zero=row_value.low,
-            at_one=row_value.high,
-            row_value=row_value,
-        )
+        return bound_mean(RowValue(expression, low, high), shown=f"mean of {self.text}")
 
     def _range(self, expression: Expression) -> tuple[float, float]:
         if self.low is not None and self.high is not None:
@@ -56,6 +45,22 @@ class MeanQuery(Query):
                 "clipped, such as low=-60, high=180; nothing was charged"
             )
         return 0.0, 1.0
+
+
+def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
+    """The question for the mean of an expression; the same for every way to have come by the expression."""
+    return BoundQuery(
+        description={
+            "kind": "mean",
+            "expression": row_value.expression.canonical(),
+            "low": row_value.low,
+            "high": row_value.high,
+        },
+        shown=shown,
+        at_zero=row_value.low,
+        at_one=row_value.high,
+        row_value=row_value,
+    )
 
 
 def _between_zero_and_one(root: Node) -> bool:
@@ -72,7 +77,7 @@ def _between_zero_and_one(root: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionalMean:
+class ConditionalMean(DerivedQuery):
     """The mean of a condition among the rows that meet another one; two questions, made by ``mean(..., given=...)``.
 
     Attributes:
@@ -83,19 +88,21 @@ class ConditionalMean:
     text: str
     given: str
 
-    def parts(self, schema: Schema) -> tuple[MeanQuery, MeanQuery]:
-        """The share of rows that meet both conditions, and the share that meets the selecting one.
-
-        Raises:
-            QueryRejected: If one of the two is not a condition. Nothing is charged.
-        """
+    def bind(self, schema: Schema) -> BoundDerived:
+        """The share of rows that meet both conditions over the share that meets the selecting one."""
         for text in (self.text, self.given):
             if parse(text, schema.columns).kind is not ColumnKind.BOOLEAN:
                 raise QueryRejected(
                     "a conditional mean takes two conditions and one of these is a number; expected something like "
                     "mean('arr_delay > 60', given=\"carrier = 'UA'\"); nothing was charged"
                 )
-        return MeanQuery(f"({self.text}) and ({self.given})"), MeanQuery(self.given)
+        return BoundDerived(
+            name="a conditional mean",
+            description={"kind": "conditional mean"},
+            parts=(MeanQuery(f"({self.text}) and ({self.given})"), MeanQuery(self.given)),
+            combine=lambda parts: ratio(parts[0], parts[1]),
+            schema=schema,
+        )
 
 
 @overload

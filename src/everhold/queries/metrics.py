@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import secrets
+from abc import abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from numbers import Real
@@ -18,7 +19,7 @@ from everhold.queries.base import BoundQuery, Query, RowFunction, Schema, Table,
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["PredictionQuery", "accuracy", "brier", "error"]
+__all__ = ["LabelQuery", "PredictionQuery", "accuracy", "brier", "error"]
 
 
 class Metric(Enum):
@@ -28,47 +29,33 @@ class Metric(Enum):
     BRIER = "brier"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PredictionQuery(Query):
-    """The mean of a metric over rows; made by `accuracy`, `error` and `brier`.
+class LabelQuery(Query):
+    """Predictions, held against the label row by row.
 
     Attributes:
-        metric: How a prediction is held against the label.
         predictions: One prediction per sealed row, in the order of the rows, or a fitted estimator.
         training: One prediction per training row, for the guess; an estimator needs none.
-        complement: Whether the answer is 1 minus the mean.
     """
 
-    metric: Metric
-    predictions: Any
-    training: ArrayLike | None = None
-    complement: bool = False
+    __slots__ = ()
 
-    def bind(self, schema: Schema) -> BoundQuery:
-        """The question about the labels of this schema."""
-        if schema.label is None:
-            raise QueryRejected(
-                f"{self.metric.value} needs a label column and this holdout has none; expected one named at creation; "
-                "create the holdout with label=...; nothing was charged"
-            )
-        if self.metric is Metric.BRIER and schema.label_kind != "binary":
-            raise QueryRejected(
-                f"the Brier score needs labels 0 and 1 and column {schema.label!r} was not sealed as such; "
-                "ask for accuracy or error instead; nothing was charged"
-            )
-        values = self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
-        description, sealed, training, reads = values
-        ((kind, digest),) = description.items()
-        ends = (1.0, 0.0) if self.complement else (0.0, 1.0)
-        return BoundQuery(
-            description={"kind": self.metric.value, "label": schema.label, **description},
-            shown=f"{self.metric.value} of {kind} {digest[:8]}",
-            at_zero=ends[0],
-            at_one=ends[1],
-            sealed=sealed,
-            training=training,
-            reads=reads,
-        )
+    predictions: Any
+    training: ArrayLike | None
+
+    @property
+    @abstractmethod
+    def _of_probabilities(self) -> bool:
+        """Whether predictions are probabilities of label 1."""
+
+    @abstractmethod
+    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        """The row values of checked predictions."""
+
+    def _row_values(
+        self, schema: Schema
+    ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...] | None]:
+        """Identity of the predictions, row values of sealed and of training rows, and the columns that are read."""
+        return self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
 
     def _of_arrays(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
         label = schema.label or ""
@@ -110,7 +97,7 @@ class PredictionQuery(Query):
         return {"estimator": _pickled_digest(estimator)}, values, values, reads
 
     def _predict(self, features: Any) -> Any:
-        if self.metric is Metric.BRIER:
+        if self._of_probabilities:
             return np.asarray(self.predictions.predict_proba(features))[:, 1]
         return self.predictions.predict(features)
 
@@ -122,9 +109,55 @@ class PredictionQuery(Query):
                 f"{what} are of type {array.dtype} and the labels are of kind {schema.label_kind}; expected the same "
                 "kind, numbers or text, and none missing; nothing was charged"
             )
-        if self.metric is Metric.BRIER and not bool(np.all((array >= 0) & (array <= 1))):
+        if self._of_probabilities and not bool(np.all((array >= 0) & (array <= 1))):
             raise QueryRejected(f"{what} are not all in [0, 1]; expected probabilities of label 1; nothing was charged")
         return array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PredictionQuery(LabelQuery):
+    """The mean of a metric over rows; made by `accuracy`, `error` and `brier`.
+
+    Attributes:
+        metric: How a prediction is held against the label.
+        predictions: One prediction per sealed row, in the order of the rows, or a fitted estimator.
+        training: One prediction per training row, for the guess; an estimator needs none.
+        complement: Whether the answer is 1 minus the mean.
+    """
+
+    metric: Metric
+    predictions: Any
+    training: ArrayLike | None = None
+    complement: bool = False
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The question about the labels of this schema."""
+        if schema.label is None:
+            raise QueryRejected(
+                f"{self.metric.value} needs a label column and this holdout has none; expected one named at creation; "
+                "create the holdout with label=...; nothing was charged"
+            )
+        if self.metric is Metric.BRIER and schema.label_kind != "binary":
+            raise QueryRejected(
+                f"the Brier score needs labels 0 and 1 and column {schema.label!r} was not sealed as such; "
+                "ask for accuracy or error instead; nothing was charged"
+            )
+        description, sealed, training, reads = self._row_values(schema)
+        ((kind, digest),) = description.items()
+        ends = (1.0, 0.0) if self.complement else (0.0, 1.0)
+        return BoundQuery(
+            description={"kind": self.metric.value, "label": schema.label, **description},
+            shown=f"{self.metric.value} of {kind} {digest[:8]}",
+            at_zero=ends[0],
+            at_one=ends[1],
+            sealed=sealed,
+            training=training,
+            reads=reads,
+        )
+
+    @property
+    def _of_probabilities(self) -> bool:
+        return self.metric is Metric.BRIER
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         if self.metric is Metric.BRIER:

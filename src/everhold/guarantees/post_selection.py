@@ -1,0 +1,276 @@
+"""Tests and parameters that were chosen after looking at a session, and never asked in it.
+
+An analyst reads the transcript of a session, then picks a hypothesis to test or a parameter to estimate, and only now
+looks at the sealed rows. Three ways to keep such a second look honest: max-information (P3), the size of the tree of
+all that could have been chosen (S3), and the sharp transfer theorem with a noise that is only imagined (S1). Their
+proofs are in docs/theory/post-selection.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.published.bound import check_count, check_fraction, check_nonnegative
+from everhold.guarantees.published.max_information import dwork_theorem_19, dwork_theorem_20, p_value_threshold
+from everhold.privacy.curves import GaussianCurve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from everhold.privacy.curves import PrivacyCurve
+
+__all__ = [
+    "PostSelectionBound",
+    "corrected_level",
+    "corrected_p_value",
+    "max_information_bits",
+    "max_information_radius",
+    "post_selection_radius",
+    "selected_level",
+    "selected_p_value",
+    "selected_radius",
+]
+
+_SCALES = np.geomspace(0.15, 2.5, 9)  # imagined noise in units of 1 / sqrt(rows); the radius is flat around its best
+_REACHES = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5)  # z, the allowance for the imagined noise
+_EPSILONS = np.geomspace(1e-6, 60.0, 400)  # any of them is valid; the bound is flat around its best
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class PostSelectionBound:
+    """How far the sealed average of a parameter chosen after a session is from the population's value.
+
+    Attributes:
+        radius: Half-width around the exact sealed average, in the units of a mean over [0, 1].
+        scale: Standard deviation of the imagined noise.
+        reach: Its allowance z, in units of the scale.
+        epsilon: The eps of S1 that attains the radius.
+        statement: The statement that proves it.
+    """
+
+    radius: float
+    scale: float
+    reach: float
+    epsilon: float
+    statement: str = "S1"
+
+
+def corrected_level(level: float, *, bits: float, failure: float = 0.0) -> float:
+    """Level at which to test a hypothesis chosen after a session: ``(level - beta) / 2^k`` (P3).
+
+    Args:
+        level: Wished probability of a false rejection, in (0, 1).
+        bits: k, the beta-approximate max-information of the session.
+        failure: beta, in [0, level).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+    """
+    return p_value_threshold(level, bits=bits, failure=failure)
+
+
+def corrected_p_value(p_value: float, *, bits: float, failure: float = 0.0) -> float:
+    """P-value of a hypothesis chosen after a session: ``min(1, 2^k p + beta)`` (P3), the inverse of `corrected_level`.
+
+    It is at most a level exactly if the p-value is at most the corrected level.
+
+    Args:
+        p_value: P-value of the test as if it had been chosen before, in [0, 1].
+        bits: k, the beta-approximate max-information of the session.
+        failure: beta, in [0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> round(corrected_p_value(0.001, bits=3.0, failure=0.01), 6)
+        0.018
+    """
+    check_nonnegative("bits", bits)
+    if not 0.0 <= failure < 1.0:
+        raise ValueError(f"failure is {failure!r}, expected a number in [0, 1); pass a smaller one")
+    _check_p_value(p_value)
+    return min(1.0, p_value * math.exp2(min(bits, 1_000.0)) + failure) if p_value > 0.0 else failure
+
+
+def max_information_bits(curve: PrivacyCurve, *, rows: int, failure: float, independent: bool = True) -> float:
+    """Approximate max-information of a session in bits, from the privacy curve of its whole transcript (P3).
+
+    The smaller of Theorem 19, for any law of the rows, and of Theorem 20, for independent ones, of Dwork et al. 2015.
+    Infinite for curves that are not pure, such as Gaussian noise: use `post_selection_radius` there.
+
+    Args:
+        curve: Hockey-stick curve of the whole session for one replaced row.
+        rows: n.
+        failure: beta, in (0, 1).
+        independent: Whether the rows are independent of each other.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+    """
+    check_count("rows", rows)
+    check_fraction("failure", failure)
+    epsilon = curve.epsilon(0.0)
+    if math.isinf(epsilon):
+        return math.inf
+    always = dwork_theorem_19(rows, epsilon=epsilon)
+    return min(always, dwork_theorem_20(rows, epsilon=epsilon, failure=failure)) if independent else always
+
+
+def selected_level(level: float, *, log_inverse_weight: float) -> float:
+    """Level at which to test a hypothesis chosen from a tree: ``level * w`` (S3).
+
+    With weights ``w`` of all hypotheses that could have been chosen, fixed in advance, that sum to at most 1: ``1 / N``
+    for N of them, or the weight of the next node of a `QuestionTree`.
+
+    Args:
+        level: Wished probability of a false rejection, in (0, 1).
+        log_inverse_weight: ln(1 / w), at least 0; ln N for equal weights.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+    """
+    check_fraction("level", level)
+    check_nonnegative("log_inverse_weight", log_inverse_weight)
+    return level * math.exp(-log_inverse_weight)
+
+
+def selected_p_value(p_value: float, *, log_inverse_weight: float) -> float:
+    """P-value of a hypothesis chosen from a tree: ``min(1, p / w)`` (S3), the inverse of `selected_level`.
+
+    Args:
+        p_value: P-value of the test as if it had been chosen before, in [0, 1].
+        log_inverse_weight: As for `selected_level`.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        A test chosen after 20 questions, 2 of which were corrected by the sealed rows:
+
+        >>> from everhold.guarantees.description_length import QuestionTree
+        >>> tree = QuestionTree(queries=30, overfits=3, grid=10)
+        >>> weight = float(tree.log_inverse_weight(asked=21, released=2))
+        >>> f"{selected_p_value(1e-9, log_inverse_weight=weight):.1g}"
+        '0.04'
+    """
+    _check_p_value(p_value)
+    check_nonnegative("log_inverse_weight", log_inverse_weight)
+    return min(1.0, math.exp(min(math.log(p_value) + log_inverse_weight, 0.0))) if p_value > 0.0 else 0.0
+
+
+def selected_radius(*, rows: float, confidence: float, log_inverse_weight: float) -> float:
+    """Half-width around the exact sealed average of a parameter chosen from a tree: ``conc(n, 1/w, beta)`` (S3).
+
+    The parameter is the next node of the tree, so this interval holds together with all others of the session.
+
+    Args:
+        rows: Effective number of independent rows (S5).
+        confidence: 1 - beta, in (0, 1).
+        log_inverse_weight: As for `selected_level`.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> round(selected_radius(rows=20_000, confidence=0.95, log_inverse_weight=15.2), 3)
+        0.022
+    """
+    check_fraction("confidence", confidence)
+    check_nonnegative("log_inverse_weight", log_inverse_weight)
+    level = log_inverse_weight - math.log1p(-confidence)
+    return float(hoeffding_radius(rows=rows, log_inverse_level=level))
+
+
+def max_information_radius(*, rows: int, confidence: float, bits: float, failure: float = 0.0) -> float:
+    """Half-width around the exact sealed average of a parameter chosen after a session (P3 with P9).
+
+    Hoeffding's at the level ``(beta - beta') / 2^k``; for independent rows.
+
+    Args:
+        rows: n.
+        confidence: 1 - beta, in (0, 1).
+        bits: k, the beta'-approximate max-information of the session.
+        failure: beta', in [0, beta).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> round(max_information_radius(rows=20_000, confidence=0.95, bits=10.0, failure=0.01), 3)
+        0.016
+    """
+    check_count("rows", rows)
+    check_fraction("confidence", confidence)
+    check_nonnegative("bits", bits)
+    beta = 1.0 - confidence
+    if not 0.0 <= failure < beta:
+        raise ValueError(f"failure is {failure!r}, expected a number in [0, 1 - confidence); pass a smaller one")
+    level = bits * math.log(2.0) - math.log(beta - failure)
+    return float(hoeffding_radius(rows=rows, log_inverse_level=level))
+
+
+def post_selection_radius(
+    curve: PrivacyCurve,
+    *,
+    rows: int,
+    confidence: float,
+    leakage: Callable[[PrivacyCurve], PrivacyCurve] | None = None,
+) -> PostSelectionBound:
+    """Half-width around the exact sealed average of one parameter chosen after a session (S1, imagined noise).
+
+    Let f be any query chosen from the transcript, and imagine that its average were released with Gaussian noise Z of
+    scale sigma. S1 holds for that answer, with the curve of the session and of the Gaussian mechanism together. As Z is
+    independent of rows and transcript, ``P[|f(X) - f(P)| > t] P[Z <= z sigma] <= P[|f(X) + Z - f(P)| > t - z sigma]``.
+    So ``z sigma`` plus the radius of S1 at failure probability ``b = beta Phi(z)`` holds for the exact average; what
+    S1 takes for the answer is ``2 sigma phi(q) / b`` at its best alpha, ``q = Phi^-1(1 - b/2)``. No noise is added to
+    anything. The best sigma and z are found on a grid that no data touch.
+
+    The rows may not be asked again afterwards: their exact average is no private answer. The leakage alone, without the
+    imagined answer, bounds the mean of f over the posterior law of the rows, and not its average over the rows.
+
+    Args:
+        curve: Hockey-stick curve of the whole session for one replaced row; `PureCurve(0.0)` before any question.
+        rows: n.
+        confidence: 1 - beta, in (0, 1).
+        leakage: From such a curve to the leakage of dependent rows (S4), such as
+            ``lambda curve: model.leakage(curve, rows)``; by default rows are independent.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+        ImportError: For curves that cannot be composed with a Gaussian one in closed form, if `dp-accounting` is not
+            installed.
+
+    Source: docs/theory, post-selection.
+
+    Examples:
+        >>> bound = post_selection_radius(GaussianCurve(mu=0.02), rows=10_000, confidence=0.95)
+        >>> round(bound.radius, 3)
+        0.033
+    """
+    check_count("rows", rows)
+    check_fraction("confidence", confidence)
+    levels = (1.0 - confidence) * ndtr(np.array(_REACHES))  # what is left of beta when Z <= z sigma is asked for
+    quantiles = ndtri(1.0 - levels / 2.0)
+    answer = 2.0 * np.exp(-(quantiles**2) / 2.0) / math.sqrt(2.0 * math.pi) / levels  # min of alpha + r(alpha)/level
+    candidates = []
+    for scale in (_SCALES / math.sqrt(rows)).tolist():
+        both = curve.compose(GaussianCurve(mu=1.0 / (rows * scale)))
+        leaked = np.asarray((both if leakage is None else leakage(both)).delta(_EPSILONS))
+        totals = np.tanh(_EPSILONS / 4.0)[:, None] + leaked[:, None] / levels + scale * (answer + np.array(_REACHES))
+        best, reach = np.unravel_index(int(np.argmin(totals)), totals.shape)
+        found = float(totals[best, reach]) * (1.0 + _ROUNDING)
+        candidates.append(PostSelectionBound(found, scale, _REACHES[reach], float(_EPSILONS[best])))
+    return min(candidates, key=lambda bound: bound.radius)
+
+
+def _check_p_value(p_value: float) -> None:
+    if not 0.0 <= p_value <= 1.0:
+        raise ValueError(f"p_value is {p_value!r}, expected a number in [0, 1]")

@@ -1,0 +1,256 @@
+"""Blum, Ligett and Roth's synthetic data: the exponential mechanism over all small tables (P10)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, combinations, combinations_with_replacement, islice
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from everhold.guarantees.published.utility import small_database_rows
+from everhold.mechanisms.selection import ExponentialMechanism
+from everhold.queries.evaluation import UNIT
+from everhold.synthetic.base import Synthesizer, checked_count, plus_choice, wish_needed
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.privacy.bounded_range import BoundedRangeCurve
+    from everhold.privacy.noise import Noise
+
+__all__ = ["BLR", "MOST_CANDIDATES", "candidate_tables", "small_table_error"]
+
+MOST_CANDIDATES = 2**20
+"""Candidate tables up to which the distribution is enumerated unless another limit is stated."""
+
+_MOST_LOSS = 2**62
+_MOST_VALUES = 2**26  # of all questions together: 512 MiB as doubles
+_BLOCK = 2**20
+
+
+def candidate_tables(cells: int, size: int) -> int:
+    """Number of tables of `size` rows without order, ``C(N + s - 1, s)``.
+
+    Examples:
+        >>> candidate_tables(4, 10)
+        286
+    """
+    return math.comb(cells + size - 1, size)
+
+
+def small_table_error(*, queries: int, cells: int, size: int) -> float:
+    """How close some table of `size` rows comes to any table, for all questions at once.
+
+    The smaller of ``sqrt(ln(2|Q|) / (2 s))``, the expected largest error of s rows drawn with replacement, and
+    ``floor(N/2) ceil(N/2) / (N s)``, what rounding the weights of N cells to multiples of 1/s changes at most. The
+    first is at most ``sqrt(ln|Q| / s)``, the alpha of P10, from two questions on.
+
+    Source: docs/theory, synthetic data.
+
+    Examples:
+        >>> round(small_table_error(queries=100, cells=1000, size=50), 3)
+        0.23
+        >>> small_table_error(queries=9, cells=4, size=10)
+        0.1
+    """
+    sampled = math.sqrt(math.log(2.0 * queries) / (2.0 * size))
+    rounded = (cells // 2) * ((cells + 1) // 2) / (cells * size)
+    return min(sampled, rounded)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BLR(Synthesizer):
+    """``P[y] ~ exp(-epsilon n max_f |f(x) - f(y)| / 2)`` over all tables y of s rows without order, drawn exactly.
+
+    A table is a multiset of cells, each with the same prior weight. The losses ``max_f |s n f(x) - n s f(y)|`` are
+    integers on the grid and one row moves them by ``s`` units, so that the law is exact.
+
+    Attributes:
+        epsilon: Privacy loss of one table.
+        size: s, the number of rows of a table; `small_tables` takes that of P10.
+        limit: Largest number of candidate tables that is enumerated.
+
+    Raises:
+        ValueError: If there are more candidates than the limit, with their number, or an attribute is out of range.
+
+    Examples:
+        >>> from everhold.privacy import SeededNoise
+        >>> from everhold.synthetic import ListedColumn, Universe
+        >>> universe = Universe((ListedColumn("colour", ("red", "green", "blue")),))
+        >>> blr = BLR(universe=universe, queries=universe.marginals(1), rows=10_000, epsilon=0.05, size=10)
+        >>> table = blr.draw([5000, 3000, 2000, 0], SeededNoise(1))
+        >>> table.weights
+        array([0.5, 0.3, 0.2, 0. ])
+        >>> round(table.radius, 3)
+        0.147
+    """
+
+    epsilon: float
+    size: int
+    limit: int = MOST_CANDIDATES
+
+    method: ClassVar[str] = "blr"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked_count("size", self.size)
+        checked_count("limit", self.limit)
+        if not 0.0 < self.epsilon < math.inf:
+            raise ValueError(f"epsilon is {self.epsilon}; expected a positive finite number, such as 0.1")
+        if self.candidates > self.limit:
+            raise ValueError(
+                f"there are {_shown(self.candidates)} candidate tables of {self.size} rows over {self.universe.cells} "
+                f"cells; expected at most {self.limit:,}; use smaller tables, fewer cells, a higher limit, or MWEM"
+            )
+        if self.universe.cells * len(self.queries) > _MOST_VALUES:
+            raise ValueError(
+                f"{len(self.queries):,} questions about {self.universe.cells:,} cells are too many to enumerate with; "
+                f"expected at most {_MOST_VALUES:,} values in all; use MWEM"
+            )
+        if self.rows * self.size * UNIT > _MOST_LOSS:
+            raise ValueError(f"rows times size is {self.rows * self.size:,}; expected at most {_MOST_LOSS // UNIT:,}")
+
+    @classmethod
+    def small_tables(cls, *, accuracy: float, queries: Any, **others: Any) -> Self:
+        """With the size of P10, ``s = ceil(ln|Q| / alpha^2)``.
+
+        Args:
+            accuracy: alpha, what smallness may cost; at least `small_table_error`.
+            queries: As in the constructor, at least 2 questions.
+            **others: The other attributes.
+        """
+        return cls(size=small_database_rows(len(queries), accuracy=accuracy), queries=queries, **others)
+
+    @classmethod
+    def tuned(cls, *, epsilon: float | None = None, limit: int = MOST_CANDIDATES, **others: Any) -> Self:
+        """The size, and the epsilon if none is wished, with the smallest radius within the limit.
+
+        Args:
+            epsilon: Privacy loss, or None for the one with the smallest radius.
+            limit: Largest number of candidate tables.
+            **others: The other attributes but `size`.
+
+        Raises:
+            ValueError: If no epsilon is wished and the questions are fixed: the best would be no privacy.
+        """
+        if epsilon is None:
+            wish_needed("epsilon", others.get("fixed_questions"))
+        best = cls(size=1, epsilon=epsilon or 0.1, limit=limit, **others)
+        cells, least = best.universe.cells, math.inf
+        for size in islice(_sizes(cells, limit), 400):
+            for chosen in [epsilon] if epsilon else _epsilons(best.rows):
+                draft = cls(size=size, epsilon=chosen, limit=limit, **others)
+                if (radius := draft.bound().radius) < least:
+                    best, least = draft, radius
+        if epsilon:
+            return best
+        fine = minimize_scalar(
+            lambda log: cls(size=best.size, epsilon=math.exp(log), limit=limit, **others).bound().radius,
+            bounds=(math.log(best.epsilon) - 0.5, math.log(best.epsilon) + 0.5), method="bounded",
+        )  # fmt: skip
+        finer = cls(size=best.size, epsilon=math.exp(float(fine.x)), limit=limit, **others)
+        return min(best, finer, key=lambda draft: draft.bound().radius)
+
+    @property
+    def candidates(self) -> int:
+        """Number of candidate tables."""
+        return candidate_tables(self.universe.cells, self.size)
+
+    @property
+    def selection(self) -> ExponentialMechanism:
+        """The mechanism that chooses; one row moves a loss by `size` units."""
+        return ExponentialMechanism(self.epsilon, sensitivity=self.size * UNIT)
+
+    def curve(self) -> BoundedRangeCurve:
+        """That of one exponential mechanism."""
+        return self.selection.curve()
+
+    def privacy(self) -> tuple[float, float]:
+        """Pure epsilon."""
+        return self.epsilon, 0.0
+
+    def sampling(self, beta: float) -> tuple[float, float]:
+        """What smallness costs, and the regret of the choice above it at its best alpha."""
+        small = small_table_error(queries=len(self.queries), cells=self.universe.cells, size=self.size)
+        choice = self.selection.exceedance
+        return plus_choice(
+            small, lambda alpha: choice(alpha, candidates=self.candidates, steps=self.rows * self.size * UNIT), beta
+        )
+
+    def table(self, index: int) -> NDArray[np.int64]:
+        """Rows in each cell of candidate number `index` in the order of `losses`, shape (cells,)."""
+        if not 0 <= index < self.candidates:
+            raise ValueError(f"index is {index}; expected a number from 0 to {self.candidates - 1}")
+        chosen = list(islice(self._codes(), index, index + 1))
+        return np.asarray(self._counts(chosen)[0])
+
+    def losses(self, histogram: ArrayLike) -> NDArray[np.int64]:
+        """``n s max_f |f(x) - f(y)|`` of every candidate y in grid units, shape (candidates,); secret."""
+        sealed = self.queries.totals(self.counts(histogram)) * self.size
+        grid = _grid_of(self.queries)
+        worst = [np.abs(sealed - self.rows * (tables @ grid).astype(np.int64)).max(axis=1) for tables in self._blocks()]
+        return np.concatenate(worst)
+
+    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        """Candidates in order, as counts; each of shape (some, cells)."""
+        step = max(1, _BLOCK // max(self.universe.cells, len(self.queries), self.size))
+        codes = self._codes()
+        while chunk := list(islice(codes, step)):
+            yield self._counts(chunk).astype(np.float64)
+
+    @property
+    def _by_bars(self) -> bool:
+        """Whether a table is written as bars between its rows, which is shorter for few cells, or as its rows."""
+        return self.universe.cells <= self.size
+
+    def _codes(self) -> Iterator[tuple[int, ...]]:
+        cells = self.universe.cells
+        if self._by_bars:
+            return combinations(range(self.size + cells - 1), cells - 1)
+        return combinations_with_replacement(range(cells), self.size)
+
+    def _counts(self, codes: list[tuple[int, ...]]) -> NDArray[np.int64]:
+        cells, each = self.universe.cells, self.universe.cells - 1 if self._by_bars else self.size
+        flat = np.fromiter(chain.from_iterable(codes), dtype=np.int64, count=len(codes) * each)
+        if self._by_bars:
+            ends = ((0, 0), (1, 1))
+            bars = np.pad(flat.reshape(len(codes), each), ends, constant_values=((0, 0), (-1, self.size + cells - 1)))
+            return np.asarray(np.diff(bars, axis=1) - 1)
+        places = flat + np.repeat(np.arange(len(codes)) * cells, self.size)
+        return np.bincount(places, minlength=len(codes) * cells).reshape(-1, cells)
+
+    def law(self, histogram: ArrayLike) -> NDArray[np.float64]:
+        """Probability of every candidate, shape (candidates,), to about 13 digits."""
+        return self.selection.law(self.losses(histogram))
+
+    def weights(self, histogram: ArrayLike, noise: Noise) -> NDArray[np.float64]:
+        """The chosen candidate, drawn by the exact law."""
+        chosen = self.selection.choose(self.losses(histogram), noise, stream="blr")
+        return self.table(chosen) / self.size
+
+
+@lru_cache(maxsize=1)
+def _grid_of(queries: Any) -> NDArray[np.float64]:
+    """All questions in grid units, shape (cells, questions); doubles hold them and sums of 2**23 of them exactly."""
+    block = queries.block(0, len(queries))
+    return np.asarray(block.T.astype(np.float64) * (UNIT if block.dtype.kind == "b" else 1))
+
+
+def _sizes(cells: int, limit: int) -> Iterator[int]:
+    size = 1
+    while candidate_tables(cells, size) <= limit:
+        yield size
+        size += max(1, size // 20)
+
+
+def _epsilons(rows: int) -> list[float]:
+    return list(np.geomspace(1.0 / rows, 10.0, 12))
+
+
+def _shown(count: int) -> str:
+    return f"{count:,}" if count < 10**15 else f"about 10^{math.log10(count):.0f}"

@@ -1,0 +1,171 @@
+"""Many questions about cells at once, each a vector with values in [0, 1].
+
+Values are rounded down to the grid of ``UNIT`` steps (theory, section 6), so that sums over the sealed rows are exact
+integers. Doubles hold integers up to ``2**53`` exactly, in whatever order they are added; larger sums are split.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.queries.evaluation import UNIT, to_grid
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["QueryBlocks", "QueryFamily", "QueryMatrix", "grid_vector"]
+
+_BLOCK = 2**19  # values turned into doubles at a time: 4 MiB
+_EXACT_ROWS = 2**53 // UNIT
+_HALF = 2**15
+
+
+class QueryFamily(ABC):
+    """A fixed number of questions about the cells of a universe; immutable, compared by identity.
+
+    Attributes:
+        count: Number of questions |Q|.
+        cells: Number of cells N.
+    """
+
+    count: int
+    cells: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @abstractmethod
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        """Questions ``start .. stop - 1`` on the grid, shape (stop - start, cells): boolean, or integers up to UNIT."""
+
+    def vector(self, index: int) -> NDArray[np.float64]:
+        """Question `index` as numbers in [0, 1], shape (cells,)."""
+        return np.asarray(_unscaled(self.block(index, index + 1))[0])
+
+    def totals(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Exact sums over the rows of a histogram in grid units, shape (questions,)."""
+        counts = histogram.astype(np.float64)
+        halves = int(histogram.sum()) > _EXACT_ROWS
+        blocks = self._blocks(0, self.count)
+        return np.concatenate([_exact_product(block, counts, halves=halves) for block in blocks])
+
+    def means(self, weights: NDArray[np.float64], start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
+        """Averages of questions ``start .. stop - 1`` under public weights that sum to 1, shape (stop - start,)."""
+        blocks = self._blocks(start, self.count if stop is None else stop)
+        means = np.concatenate([_product(_unscaled(block), weights) for block in blocks])
+        return np.asarray(np.clip(means, 0.0, 1.0), dtype=np.float64)
+
+    def _blocks(self, start: int, stop: int) -> Iterator[NDArray[Any]]:
+        step = max(1, _BLOCK // self.cells)
+        return (self.block(first, min(first + step, stop)) for first in range(start, stop, step))
+
+
+class QueryMatrix(QueryFamily):
+    """Questions as a matrix; kept as truth values where all are 0 or 1, else as 32-bit integers.
+
+    Args:
+        values: Shape (questions, cells), boolean or numbers in [0, 1].
+
+    Raises:
+        ValueError: If the shape is another one or there is no question.
+        QueryRejected: If a value is not a number in [0, 1].
+
+    Examples:
+        >>> QueryMatrix([[0, 1], [0.5, 0.5]]).totals(np.array([3, 1])) / UNIT
+        array([1., 2.])
+    """
+
+    def __init__(self, values: ArrayLike) -> None:
+        array = np.asarray(values)
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError(f"the questions have the shape {array.shape}; expected (questions, cells), none empty")
+        self._grid = _compact(array)
+        self._grid.setflags(write=False)
+        self.count, self.cells = array.shape
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows of the matrix."""
+        return self._grid[start:stop]
+
+    def __repr__(self) -> str:
+        return f"QueryMatrix(count={self.count}, cells={self.cells})"
+
+
+class QueryBlocks(QueryFamily):
+    """Questions that are made when they are needed, for families too large to keep.
+
+    Args:
+        count: Number of questions.
+        cells: Number of cells.
+        make: Given `start` and `stop`, the questions in between, shape (stop - start, cells), boolean or numbers in
+            [0, 1]; always the same ones, and never dependent on sealed rows.
+
+    Raises:
+        ValueError: If a number is below 1, and later if `make` returns another shape.
+
+    Examples:
+        >>> family = QueryBlocks(3, 3, lambda start, stop: np.eye(3, dtype=bool)[start:stop])
+        >>> family.totals(np.array([2, 5, 1])) // UNIT
+        array([2, 5, 1])
+    """
+
+    def __init__(self, count: int, cells: int, make: Callable[[int, int], ArrayLike]) -> None:
+        if count < 1 or cells < 1:
+            raise ValueError(f"count is {count} and cells is {cells}; expected whole numbers of at least 1")
+        self.count, self.cells, self._make = count, cells, make
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        """What `make` makes, on the grid."""
+        array = np.asarray(self._make(start, stop))
+        if array.shape != (stop - start, self.cells):
+            raise ValueError(f"a block has the shape {array.shape}; expected {(stop - start, self.cells)}")
+        return _compact(array)
+
+    def __repr__(self) -> str:
+        return f"QueryBlocks(count={self.count}, cells={self.cells})"
+
+
+def grid_vector(values: ArrayLike, *, cells: int) -> NDArray[np.int64]:
+    """One question on the grid, shape (cells,).
+
+    Raises:
+        ValueError: If the shape is another one.
+        QueryRejected: If a value is not a number in [0, 1].
+    """
+    array = np.asarray(values)
+    if array.shape != (cells,):
+        raise ValueError(f"the question has the shape {array.shape}; expected one value for each of {cells} cells")
+    return to_grid(array)
+
+
+def _compact(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind == "b":
+        return values.copy()
+    grid = to_grid(values)
+    plain = bool(np.all((grid == 0) | (grid == UNIT)))
+    return grid == UNIT if plain else grid.astype(np.int32)
+
+
+def _unscaled(block: NDArray[Any]) -> NDArray[np.float64]:
+    doubles = block.astype(np.float64)
+    return doubles if block.dtype.kind == "b" else doubles / UNIT
+
+
+def _product(block: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Not by BLAS, whose threads cost more than they save here and may add in another order each time."""
+    return np.asarray(np.einsum("ij,j->i", block, numbers))
+
+
+def _exact_product(block: NDArray[Any], counts: NDArray[np.float64], *, halves: bool) -> NDArray[np.int64]:
+    """``block @ counts`` in grid units, by doubles that hold every partial sum exactly."""
+    if block.dtype.kind == "b":
+        return _product(block.astype(np.float64), counts).astype(np.int64) * UNIT
+    if not halves:
+        return _product(block.astype(np.float64), counts).astype(np.int64)
+    high, low = np.divmod(block, _HALF)
+    parts = [_product(part.astype(np.float64), counts).astype(np.int64) for part in (high, low)]
+    return np.asarray(parts[0] * _HALF + parts[1])
