@@ -55,7 +55,7 @@ SENTENCES = [
     ),
     (
         Subsampling(rows=20_000, queries=1_000, draws=2**20, coins=0.96),
-        "Until 1,000 questions are used up, every answer is within 0.140 of the population's value, "
+        "Until 1,000 questions are used up, every answer is within 0.14 of the population's value, "
         f"{END} 95 % (statement S1, independent rows).",
     ),
     (
