@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from everhold.answers import Answer, QuotedPrice, Shares, Transcript
     from everhold.certificate import Certificate, verify_certificate
+    from everhold.choices import BestCandidate, QuantileAnswer
     from everhold.dependence import (
         BayesianNetwork,
         DependenceModel,
@@ -69,6 +70,10 @@ _HOMES = {
         "QuotedPrice",
         "Shares",
         "Transcript",
+    ),
+    "everhold.choices": (
+        "BestCandidate",
+        "QuantileAnswer",
     ),
     "everhold.dependence": (
         "BayesianNetwork",
@@ -149,6 +154,7 @@ __all__ = [
     "Answer",
     "AuthError",
     "BayesianNetwork",
+    "BestCandidate",
     "BudgetExhausted",
     "Certificate",
     "DependenceError",
@@ -178,6 +184,7 @@ __all__ = [
     "Plan",
     "PrivacyBudget",
     "Promise",
+    "QuantileAnswer",
     "QueryRejected",
     "QuotedPrice",
     "RandomRows",

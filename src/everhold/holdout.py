@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import operator
-import re
-import secrets
-import shutil
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from everhold.answering import answer_from, refusal_of, source_name
 from everhold.answers import Answer, QuotedPrice, Shares, Transcript
 from everhold.certificate import Certificate, make_certificate
+from everhold.choices import BestCandidate, Contest, QuantileAnswer, digest, quantile_selection
 from everhold.configuration import (
     bound_state,
     chosen_mechanism,
@@ -27,7 +23,7 @@ from everhold.configuration import (
 )
 from everhold.dependence import DependenceModel
 from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
-from everhold.errors import BudgetExhausted, DependenceError, HoldoutRejected, QueryRejected
+from everhold.errors import BudgetExhausted, DependenceError, QueryRejected
 from everhold.joint import (
     BudgetEndsBetween,
     KnownPart,
@@ -41,54 +37,39 @@ from everhold.keys import KEY_FILE, StewardKey
 from everhold.ledger import LedgerStore, Outcome, Question
 from everhold.ledger.database import database_path
 from everhold.mechanisms import Mechanism, Promise, Source, State
+from everhold.mechanisms.privacy_budget import CREDITS
+from everhold.preparation import Preparation, Prepared, paying
 from everhold.privacy.noise import Noise, SecureNoise, SeededNoise
 from everhold.queries.base import BoundQuery, Query, Schema
 from everhold.queries.derived import DerivedQuery
 from everhold.queries.evaluation import Evaluations
 from everhold.queries.histogram import HistogramQuery
-from everhold.queries.mean import MeanQuery
-from everhold.queries.statistical import StatisticalQuery
-from everhold.rows.probe import made_up_rows, try_estimator, try_on_public_rows
 from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
 from everhold.rows.structure import FileStructure
 from everhold.rows.table import StoredRows
+from everhold.storage import (
+    DEFAULT_STORAGE,
+    check_name,
+    check_name_is_free,
+    new_folder,
+    remove_folder,
+    storage_url,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
     from typing import Self
 
+    from numpy.typing import NDArray
+
     from everhold.ledger import Committed, HoldoutRecord
-    from everhold.queries.base import RowFunction
     from everhold.queries.derived import BoundDerived
     from everhold.rows.reading import RowSource
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
-DEFAULT_STORAGE = "sqlite:///everhold.db"
-_NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
-_MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
 _MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
-
-
-def storage_url(storage: str | Path) -> str:
-    """A storage as a URL; a plain path is an SQLite file.
-
-    Examples:
-        >>> storage_url("flights.db")
-        'sqlite:///flights.db'
-    """
-    text = str(storage)
-    return text if "://" in text else f"sqlite:///{text}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A question that is ready to be answered."""
-
-    bound: BoundQuery
-    guess: int  # in grid units of a sum over the sealed rows; -1 where there is none
-    from_training: bool
 
 
 class Holdout:
@@ -178,11 +159,7 @@ class Holdout:
             DependenceError: If the dependence does not match the rows. Nothing was created.
             ValueError: If the wish makes no sense. Nothing was created.
         """
-        if not _NAMES.fullmatch(name):
-            raise HoldoutRejected(
-                f"the name {name!r} cannot be used; expected up to 64 letters, digits, blanks, dots, dashes and "
-                "underscores, beginning with a letter or digit; nothing was created"
-            )
+        check_name(name)
         seed = None if seed is None else operator.index(seed)
         if seed is not None and seed < 0:
             raise ValueError(f"seed is {seed}; expected a whole number of at least 0, or None for secure noise")
@@ -190,8 +167,8 @@ class Holdout:
         database = database_path(url)
         if database.exists():
             with LedgerStore.open(url, create=False) as existing:
-                _check_name_is_free(name, existing.names())
-        folder = _new_folder(database, name)
+                check_name_is_free(name, existing.names())
+        folder = new_folder(database, name)
         store: LedgerStore | None = None
         try:
             sealed = seal_rows(folder, holdout=holdout, training=training, label=label, row_id=row_id)
@@ -212,7 +189,7 @@ class Holdout:
         except BaseException:
             if store is not None:
                 store.close()
-            _remove(folder)
+            remove_folder(folder)
             raise
         return cls(store, record, folder)
 
@@ -276,6 +253,13 @@ class Holdout:
         """What is left of the budget, by name."""
         return self._mechanism.remaining(self._state())
 
+    @property
+    def _preparation(self) -> Preparation:
+        return Preparation(
+            self._schema, self._mechanism, self._training,
+            answered=lambda question: self._store.find(self._record.id, question) is not None,
+        )  # fmt: skip
+
     def _state(self) -> State:
         return self._state_from(self._store.head(self._record.id).state)
 
@@ -285,9 +269,17 @@ class Holdout:
     @overload
     def ask(self, query: HistogramQuery, *, guess: None = None, strict: bool = False) -> Shares: ...
     @overload
-    def ask(self, query: Query | DerivedQuery | str, *, guess: float | None = None, strict: bool = False) -> Answer: ...
     def ask(
-        self, query: Query | DerivedQuery | HistogramQuery | str, *, guess: float | None = None, strict: bool = False
+        self, query: Query | DerivedQuery | str, *, guess: float | None = None, tolerance: float | None = None,
+        strict: bool = False,
+    ) -> Answer: ...  # fmt: skip
+    def ask(
+        self,
+        query: Query | DerivedQuery | HistogramQuery | str,
+        *,
+        guess: float | None = None,
+        tolerance: float | None = None,
+        strict: bool = False,
     ) -> Answer | Shares:
         """Ask one question.
 
@@ -295,6 +287,8 @@ class Holdout:
             query: A query, such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``; a text
                 is a `mean`. A `histogram` is one question for each bin and has one answer for each.
             guess: The analyst's own guess, in the question's units, in place of the training estimate.
+            tolerance: Half-width wished for, in the question's units; sharper answers cost more credits. Only with the
+                mechanism ``"privacy_budget"`` and for questions that are not made of several.
             strict: Raise `BudgetExhausted` instead of returning a refused answer.
 
         Returns:
@@ -305,12 +299,17 @@ class Holdout:
         Raises:
             QueryRejected: If the question cannot be asked; nothing was charged.
         """
+        if isinstance(query, (DerivedQuery, HistogramQuery)) and tolerance is not None:
+            raise QueryRejected(
+                "a question that is made of several takes no tolerance of the whole; ask its parts, which are "
+                "query.parts(holdout.schema), with a tolerance each; nothing was charged"
+            )
         if isinstance(query, HistogramQuery):
             return self._shares(query, guess=guess, strict=strict)
         if isinstance(query, DerivedQuery):
             answer = self._ask_derived(query, guess)
         else:
-            answer = self.ask_many([query], guesses=[guess])[0]
+            answer = self._ask_prepared(self._preparation.prepare([query], [guess], tolerance=tolerance))[0]
         _check_not_refused([answer], strict=strict)
         return answer
 
@@ -326,18 +325,18 @@ class Holdout:
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
         """
-        return self._ask_prepared(self._prepare(queries, guesses))
+        return self._ask_prepared(self._preparation.prepare(queries, guesses))
 
-    def _ask_prepared(self, prepared: Sequence[_Prepared]) -> list[Answer]:
+    def _ask_prepared(self, prepared: Sequence[Prepared]) -> list[Answer]:
         committed = self._commit(prepared)
         remaining = self._mechanism.remaining(self._state_from(committed[-1].state_after)) if committed else {}
         statement = self.promise.statement
         return [
-            self._answer(question.bound, entry, remaining, statement)
+            answer_from(question.bound, entry, self._mechanism, remaining=remaining, statement=statement)
             for question, entry in zip(prepared, committed, strict=True)
         ]
 
-    def _commit(self, prepared: Sequence[_Prepared], *, together: bool = False) -> list[Committed]:
+    def _commit(self, prepared: Sequence[Prepared], *, together: bool = False) -> list[Committed]:
         """Answer in one transaction; ``together`` raises `BudgetEndsBetween` unless all are sure to be answered."""
         bound = [question.bound for question in prepared]
         evaluations = Evaluations(
@@ -345,6 +344,7 @@ class Holdout:
             guesses=np.array([question.guess for question in prepared], dtype=np.int64),
             rows=self._schema.rows,
             unit=self._mechanism.unit,
+            tolerances=_tolerances(prepared),
         )
 
         def step(data: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome]]:
@@ -360,6 +360,109 @@ class Holdout:
             seal_key=self._key.seal_key,
         )
 
+    def choose(
+        self,
+        candidates: Sequence[Query | str],
+        *,
+        best: Literal["lowest", "highest"] = "lowest",
+        price: int = CREDITS,
+    ) -> BestCandidate:
+        """Choose the best of several questions on the sealed rows, without telling their values.
+
+        Args:
+            candidates: Means in the same units, such as ``[error(model) for model in models]``.
+            best: Whether the lowest or the highest mean is best.
+            price: Credits that the choice costs; with more of them it comes closer to the best. A mean costs 100.
+
+        Returns:
+            The candidate, with a bound on its regret for the population that holds together with all other answers.
+
+        Raises:
+            QueryRejected: If the candidates cannot be compared, or the mechanism is not ``"privacy_budget"``; nothing
+                was charged.
+        """
+        mechanism = paying(self._mechanism)
+        bound = tuple(self._preparation.bind(query) for query in candidates)
+        contest = Contest(bound, best, price)
+        totals = self._sealed.totals(bound, unit=mechanism.unit)[:, 0]
+        losses = contest.losses(totals, mechanism.steps)
+        question, entry, remaining = self._commit_choice(contest.description, contest.shown, losses, price)
+        regret, index = entry.answer["within"], entry.answer["value"]
+        return BestCandidate(
+            index=index,
+            candidate=None if index is None else bound[index].shown,
+            regret=None if regret is None else regret * contest.width,
+            charged=entry.charged,
+            remaining=remaining,
+            question=question,
+            repeated=entry.repeated,
+            confidence=mechanism.confidence,
+        )
+
+    def quantile(
+        self, text: str, *, quantile: float = 0.5, low: float, high: float, bins: int = 100, price: int = CREDITS
+    ) -> QuantileAnswer:
+        """Find a quantile of a number on the sealed rows, to the width of a bin.
+
+        Args:
+            text: A column or an expression that is a number; missing values count as above every bin.
+            quantile: Which one, in [0, 1]; 0.5 is the median.
+            low: Lower end of the first bin; must not come from the sealed rows.
+            high: Upper end of the last bin.
+            bins: Number of bins, all equally wide.
+            price: Credits that it costs; with more of them it comes closer. A mean costs 100.
+
+        Raises:
+            QueryRejected: If it cannot be asked, or the mechanism is not ``"privacy_budget"``; nothing was charged.
+        """
+        mechanism = paying(self._mechanism)
+        search = quantile_selection(mechanism, quantile=quantile, low=low, high=high, bins=bins, price=price)
+        edges = search.edges
+        bound = [self._preparation.bind(f"({text}) < {float(edge)!r}") for edge in edges[1:-1]]
+        below = self._sealed.totals(bound, unit=mechanism.unit)[:, 0] if bound else np.zeros(0, dtype=np.int64)
+        described = {
+            "kind": "quantile", "quantile": float(quantile), "low": float(low), "high": float(high), "bins": bins,
+            "price": price, "edges": digest([question.question for question in bound]),
+        }  # fmt: skip
+        shown = f"quantile {quantile:g} of {text} in {bins:,} bins from {low:g} to {high:g}"
+        question, entry, remaining = self._commit_choice(described, shown, search.losses(below), price, level=True)
+        index = entry.answer["value"]
+        return QuantileAnswer(
+            low=None if index is None else float(edges[index]),
+            high=None if index is None else float(edges[index + 1]),
+            quantile=float(quantile),
+            error=entry.answer["within"],
+            charged=entry.charged,
+            remaining=remaining,
+            question=question,
+            repeated=entry.repeated,
+            confidence=mechanism.confidence,
+        )
+
+    def _commit_choice(
+        self, described: dict[str, Any], shown: str, losses: NDArray[np.int64], price: int, *, level: bool = False
+    ) -> tuple[str, Committed, dict[str, int]]:
+        """Choose by the least loss in one transaction; ``within`` is the regret, or the error of a quantile's level."""
+        mechanism, question = paying(self._mechanism), digest(described)
+
+        def step(data: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome]]:
+            state = self._state_from(data)
+            if not new:
+                return data, []
+            noise = _noise(self._record.configuration["seed"], asked=state.asked)
+            state, choice = mechanism.choose(state, losses, noise, price=price)
+            refused = choice.index < 0
+            within = mechanism.level_error(len(losses), price=price) if level else choice.regret
+            answer = {
+                "value": None if refused else choice.index, "low": None, "high": None,
+                "source": "refused" if refused else "holdout", "within": None if refused else within,
+            }  # fmt: skip
+            return bound_state(state, self._record.configuration), [Outcome(answer=answer, charged=choice.charged)]
+
+        asked = [Question(question, {**described, "shown": shown[:_MOST_SHOWN]})]
+        entry = self._store.commit(self._record.id, asked, step, seal_key=self._key.seal_key)[0]
+        return question, entry, mechanism.remaining(self._state_from(entry.state_after))
+
     def _ask_derived(self, query: DerivedQuery, guess: float | None) -> Answer:
         """All parts in one transaction, and the interval that follows from theirs."""
         bound, prepared = self._prepare_derived(query, guess)
@@ -369,24 +472,21 @@ class Holdout:
         except BudgetEndsBetween:
             committed = []
         state = self._state_from(committed[-1].state_after) if committed else self._state()
-        refusal = Answer(
-            None, None, None, "refused", 0, self._mechanism.remaining(state), bound.question, False,
-            self.promise.statement, self._mechanism.confidence, self._mechanism.adaptive, _worth(self._mechanism),
-        )  # fmt: skip
+        refusal = refusal_of(bound.question, self._mechanism, state=state, statement=self.promise.statement)
         return joint_answer(bound, committed, refusal)
 
     def _prepare_derived(
         self, query: DerivedQuery | HistogramQuery, guess: float | None
-    ) -> tuple[BoundDerived, list[_Prepared]]:
+    ) -> tuple[BoundDerived, list[Prepared]]:
         bound = query.bind(self._schema)
         if guess is not None:
             raise QueryRejected(
                 f"{bound.name} is {bound.counted} and takes no guess of the whole; ask its parts, which are "
                 "query.parts(holdout.schema), with a guess each, and then the whole for nothing; nothing was charged"
             )
-        return bound, self._prepare(bound.parts, None)
+        return bound, self._preparation.prepare(bound.parts, None)
 
-    def _known(self, prepared: Sequence[_Prepared]) -> list[KnownPart]:
+    def _known(self, prepared: Sequence[Prepared]) -> list[KnownPart]:
         """What is known of the parts before they are asked."""
         known = []
         for part in prepared:
@@ -405,13 +505,14 @@ class Holdout:
         return joint_shares(query.shares(self._schema), answers, missing=query.missing)
 
     def _step(
-        self, state: State, evaluations: Evaluations, prepared: Sequence[_Prepared], new: list[int]
+        self, state: State, evaluations: Evaluations, prepared: Sequence[Prepared], new: list[int]
     ) -> tuple[dict[str, Any], list[Outcome]]:
         batch = Evaluations(
             totals=evaluations.totals[new],
             guesses=evaluations.guesses[new],
             rows=evaluations.rows,
             unit=evaluations.unit,
+            tolerances=None if evaluations.tolerances is None else evaluations.tolerances[new],
         )
         noise = _noise(self._record.configuration["seed"], asked=state.asked)
         state, replies = self._mechanism.answer_many(state, batch, noise)
@@ -425,7 +526,7 @@ class Holdout:
                     "value": None if source == Source.REFUSED else value,
                     "low": None if source == Source.REFUSED else low,
                     "high": None if source == Source.REFUSED else high,
-                    "source": _source(source, from_training=prepared[index].from_training),
+                    "source": source_name(source, from_training=prepared[index].from_training),
                 },
                 charged=charged,
             )
@@ -433,105 +534,12 @@ class Holdout:
         ]
         return bound_state(state, self._record.configuration), outcomes
 
-    def _answer(self, bound: BoundQuery, entry: Committed, remaining: dict[str, int], statement: str) -> Answer:
-        value, low, high = (
-            None if mean is None else bound.from_mean(mean)
-            for mean in (entry.answer["value"], entry.answer["low"], entry.answer["high"])
-        )
-        if low is not None and high is not None:
-            low, high = _outwards(bound, min(low, high), max(low, high))  # an error rate turns an accuracy round
-        return Answer(
-            value=value,
-            low=low,
-            high=high,
-            source=entry.answer["source"],
-            charged=entry.charged,
-            remaining=remaining,
-            question=bound.question,
-            repeated=entry.repeated,
-            statement=statement,
-            confidence=self._mechanism.confidence,
-            adaptive=self._mechanism.adaptive,
-            rows_worth=_worth(self._mechanism),
-        )
-
-    def _prepare(self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None) -> list[_Prepared]:
-        if guesses is None:
-            guesses = [None] * len(queries)
-        if len(guesses) != len(queries):
-            raise QueryRejected(
-                f"there are {len(guesses)} guesses for {len(queries)} questions; expected one each; nothing was charged"
-            )
-        bound = [self._bind(query) for query in queries]
-        guessable = [
-            i for i, question in enumerate(bound)
-            if guesses[i] is None and (question.row_value is not None or question.training is not None)
-        ]  # fmt: skip
-        known: dict[int, int] = {}
-        if self._training is not None and guessable:
-            totals = self._training.totals([bound[i] for i in guessable], unit=self._mechanism.unit)[:, 0]
-            known = {
-                i: int(total) * self._schema.rows // self._schema.training_rows
-                for i, total in zip(guessable, totals.tolist(), strict=True)
-            }
-        return [
-            _Prepared(
-                question, known[i] if i in known else self._own_guess(question, guesses[i]), from_training=i in known
-            )
-            for i, question in enumerate(bound)
-        ]
-
-    def _bind(self, query: Query | str) -> BoundQuery:
-        if isinstance(query, str):
-            query = MeanQuery(query)
-        if not isinstance(query, Query):
-            raise QueryRejected(
-                f"{type(query).__name__} is not a question; expected accuracy(...), error(...), brier(...), mean(...), "
-                "a StatisticalQuery or a text expression, and what is made of several questions one at a time by ask; "
-                "nothing was charged"
-            )
-        bound = query.bind(self._schema)
-        if bound.sealed is not None and bound.sealed is bound.training:  # code, not an array of predictions
-            self._try_on_public_rows(bound.sealed, bound.reads, made_up_is_enough=isinstance(query, StatisticalQuery))
-        return bound
-
-    def _try_on_public_rows(
-        self, function: RowFunction, reads: Sequence[str] | None, *, made_up_is_enough: bool
-    ) -> None:
-        names = tuple(self._schema.columns) if reads is None else tuple(reads)
-        if self._training is not None:
-            public = self._training.table(names)
-            try_on_public_rows(function, {name: column[:_MOST_TRIED] for name, column in public.items()})
-            return
-        made_up = {name: column for name, column in made_up_rows(self._schema.columns).items() if name in names}
-        if made_up_is_enough:
-            try_on_public_rows(function, made_up)
-        else:
-            try_estimator(function, made_up)
-
-    def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
-        """The analyst's guess in grid units; -1 where there is none and none is needed."""
-        if guess is None:
-            if self._mechanism.needs_guess and self._store.find(self._record.id, bound.question) is None:
-                raise QueryRejected(
-                    f"{self._mechanism.name} confirms guesses, and there is no guess for this question: the holdout "
-                    "has no training rows that it can be evaluated on; expected ask(query, guess=0.8) with your own "
-                    "estimate, or training predictions as in accuracy(sealed, training=...); nothing was charged"
-                )
-            return -1
-        if not isinstance(guess, (int, float, np.integer, np.floating)):
-            raise QueryRejected(f"the guess is a {type(guess).__name__}; expected a number; nothing was charged")
-        mean = bound.to_mean(float(guess))
-        if not 0.0 <= mean <= 1.0:
-            low, high = sorted((bound.at_zero, bound.at_one))
-            raise QueryRejected(
-                f"the guess {guess} is outside the question's range; expected a number in [{low}, {high}]; "
-                "nothing was charged"
-            )
-        return round(mean * self._mechanism.steps)
-
     def quote(
-        self, query: Query | DerivedQuery | HistogramQuery | str | None = None, *, guess: float | None = None
+        self,
+        query: Query | DerivedQuery | HistogramQuery | str | None = None,
+        *,
+        guess: float | None = None,
+        tolerance: float | None = None,
     ) -> QuotedPrice:
         """The price of a question before it is asked; asks nothing and costs nothing.
 
@@ -539,6 +547,7 @@ class Holdout:
             query: The question; None for the price of any new one, in units of a mean over [0, 1]. For a histogram the
                 half-width is that of its widest bin.
             guess: As for `ask`.
+            tolerance: As for `ask`.
 
         Raises:
             QueryRejected: If the question could not be asked.
@@ -553,7 +562,10 @@ class Holdout:
         price = self._mechanism.quote(state)
         question, scale, before = None, 1.0, False
         if query is not None:
-            bound = self._prepare([query], [guess])[0].bound
+            prepared_one = self._preparation.prepare([query], [guess], tolerance=tolerance)[0]
+            bound = prepared_one.bound
+            if tolerance is not None:
+                price = paying(self._mechanism).quote_at(state, prepared_one.tolerance)
             question, scale = bound.question, abs(bound.at_one - bound.at_zero)
             before = self._store.find(self._record.id, question) is not None
         return QuotedPrice(
@@ -629,14 +641,10 @@ class Holdout:
         return make_certificate(self._record, mechanism=self._mechanism, head=head, sources=sources, key=self._key)
 
 
-def _worth(mechanism: Mechanism) -> str:
-    """What the dependence of the rows costs, in words."""
-    if mechanism.dependence.binomial_tails:
-        return ""
-    if mechanism.reads_leakage:
-        return "Sealed rows that tell about each other make it wider than it would be for independent ones."
-    worth = int(mechanism.effective_rows(mechanism.rows))
-    return f"As they depend on each other, the {mechanism.rows:,} sealed rows are worth {worth:,} independent ones."
+def _tolerances(prepared: Sequence[Prepared]) -> NDArray[np.float64] | None:
+    """What the questions wish for; None where all are content with the planned half-width."""
+    wished = np.array([question.tolerance for question in prepared])
+    return None if np.all(np.isnan(wished)) else wished
 
 
 def _noise(seed: int | None, *, asked: int) -> Noise:
@@ -644,56 +652,11 @@ def _noise(seed: int | None, *, asked: int) -> Noise:
     return SecureNoise() if seed is None else SeededNoise(seed * 2**32 + asked + 1)
 
 
-def _outwards(bound: BoundQuery, low: float, high: float) -> tuple[float, float]:
-    """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards."""
-    least, most = sorted((bound.at_zero, bound.at_one))
-    if (least, most) == (0.0, 1.0):
-        return low, high
-    step = 4.0 * max(math.ulp(least), math.ulp(most))
-    return max(low - step, least), min(high + step, most)
-
-
 def _described(bound: BoundQuery) -> dict[str, Any]:
     return {**bound.description, "shown": bound.shown[:_MOST_SHOWN]}
-
-
-def _source(source: int, *, from_training: bool) -> str:
-    return "training" if source == Source.GUESS and from_training else Source(source).name.lower()
 
 
 def _check_not_refused(answers: Sequence[Answer], *, strict: bool) -> None:
     for answer in answers:
         if strict and answer.source == "refused":
             raise BudgetExhausted("the budget is spent and the question was refused; seal new rows", **answer.to_dict())
-
-
-def _new_folder(database: Path, name: str) -> Path:
-    """A private folder for the rows, beside the database; the database's own folder must be there already."""
-    if not database.parent.is_dir():
-        raise HoldoutRejected(
-            f"the folder {str(database.parent)!r} of the storage does not exist; expected an existing one; "
-            "create it first; nothing was created"
-        )
-    folder = database.with_suffix(".rows") / f"{name}-{secrets.token_hex(4)}"
-    try:
-        folder.mkdir(parents=True, mode=0o700)
-    except OSError as fault:
-        raise HoldoutRejected(
-            f"the folder for the rows beside {database.name!r} cannot be made: {fault.strerror}; expected a writable "
-            "folder; check its permissions; nothing was created"
-        ) from None
-    return folder
-
-
-def _check_name_is_free(name: str, names: Sequence[str]) -> None:
-    if name in names:
-        raise HoldoutRejected(
-            f"there is a holdout named {name!r} already; expected a new name; nothing was created", name=name
-        )
-
-
-def _remove(folder: Path) -> None:
-    """Take back what a failed creation wrote."""
-    shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):  # other holdouts live there
-        folder.parent.rmdir()

@@ -272,3 +272,13 @@ def test_a_dependence_that_cannot_be_used(study, everhold, arguments, code, reas
     result = everhold(*CREATE, *arguments, code=code)
     assert reason in result.stderr
     assert not (study / "new.db").exists()
+
+
+def test_a_tolerance_has_its_price(study, everhold):
+    everhold(*CREATE, "--mechanism", "privacy_budget")
+    asked = ("new.db", "late", "--mean", "delay > 15", "--tolerance", "0.7", "--format", "json")
+    quoted = json.loads(everhold("quote", *asked).stdout)
+    answer = json.loads(everhold("ask", *asked).stdout)
+    assert 0 < answer["charged"] == quoted["charged_at_most"]
+    assert answer["high"] - answer["value"] <= 0.7
+    assert "nothing was charged" in everhold(*ASK, "--tolerance", "0.1", code=5).stderr

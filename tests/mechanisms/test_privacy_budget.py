@@ -49,7 +49,7 @@ def test_the_budget_is_what_the_curve_says():
 
 @pytest.mark.parametrize("price", [1, CREDITS, 7 * CREDITS])
 def test_a_choice_is_as_private_as_it_costs(price):
-    epsilon = MECHANISM._selection(price).epsilon
+    epsilon = MECHANISM.selection(price).epsilon
     assert epsilon**2 / 8 <= price / CREDITS * float(rho_of(MECHANISM, MECHANISM.scale))
     assert epsilon**2 / 8 >= 0.999 * price / CREDITS * float(rho_of(MECHANISM, MECHANISM.scale))
 
@@ -67,7 +67,7 @@ def test_a_choice_adds_no_more_exceedance_than_a_mean(price):
     """As a query its value is half the regret, so half of its exceedance at twice the allowance counts."""
     bound = MECHANISM._bound()
     alpha = MECHANISM.regret(50, price=price) - 2 * (bound.radius - bound.alpha) - MECHANISM.rounding
-    added = MECHANISM._selection(price).exceedance(max(alpha, 0.0), candidates=50, steps=MECHANISM.steps)
+    added = MECHANISM.selection(price).exceedance(max(alpha, 0.0), candidates=50, steps=MECHANISM.steps)
     assert MECHANISM.regret(50, price=price) == 1.0 or added / 2 <= MECHANISM._sampling()[1] / MECHANISM.queries
 
 

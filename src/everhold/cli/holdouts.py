@@ -33,6 +33,7 @@ from everhold.cli.questions import (
     LowOption,
     MeanOption,
     QuestionOptions,
+    ToleranceOption,
     TrainingPredictionsOption,
     VarianceOption,
     WithHighOption,
@@ -160,6 +161,7 @@ def ask(
     column: ColumnOption = None,
     training_predictions: TrainingPredictionsOption = None,
     guess: GuessOption = None,
+    tolerance: ToleranceOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -190,7 +192,7 @@ def ask(
     )  # fmt: skip
     asked.check(required=True)
     with opened(storage, name) as holdout:
-        answer = holdout.ask(asked.query(holdout.schema), guess=guess, strict=strict)
+        answer = holdout.ask(asked.query(holdout.schema), guess=guess, tolerance=tolerance, strict=strict)
     if answer.value is None:
         note(f"refused: {answer.explain()}")
     record = answer.to_dict()
@@ -217,6 +219,7 @@ def quote(
     column: ColumnOption = None,
     training_predictions: TrainingPredictionsOption = None,
     guess: GuessOption = None,
+    tolerance: ToleranceOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Say what a question would cost and how wide its interval would be; free.
@@ -242,7 +245,7 @@ def quote(
     )  # fmt: skip
     named = asked.check(required=False)
     with opened(storage, name) as holdout:
-        price = holdout.quote(asked.query(holdout.schema) if named else None, guess=guess)
+        price = holdout.quote(asked.query(holdout.schema) if named else None, guess=guess, tolerance=tolerance)
     show_record(price.to_dict(), form)
 
 

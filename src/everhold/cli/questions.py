@@ -27,6 +27,7 @@ __all__ = [
     "LowOption",
     "MeanOption",
     "QuestionOptions",
+    "ToleranceOption",
     "TrainingPredictionsOption",
     "VarianceOption",
     "WithHighOption",
@@ -98,6 +99,13 @@ ColumnOption = Annotated[
 TrainingPredictionsOption = Annotated[
     Path | None,
     typer.Option(help="Predictions for the training rows; they make the guess.", rich_help_panel=_DETAILS),
+]
+ToleranceOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Half-width wished for; sharper costs more credits. Only with --mechanism privacy_budget.",
+        rich_help_panel=_DETAILS,
+    ),
 ]
 GuessOption = Annotated[
     float | None, typer.Option(help="Your own guess, in place of the training estimate.", rich_help_panel=_DETAILS)

@@ -192,24 +192,37 @@ class PrivacyBudget(AdditiveNoise):
             raise ValueError(f"there are {len(losses)} candidates for {price} credits; expected at least one of each")
         if state.asked >= self.queries or price > self._left(state):
             return state, Choice(-1, math.nan, 0)
-        chosen = self._selection(price).choose(losses, noise)
+        chosen = self.selection(price).choose(losses, noise)
         state = replace(state, asked=state.asked + 1, overfits=state.overfits + price)
         return state, Choice(chosen, self.regret(len(losses), price=price), price)
 
-    def _selection(self, price: int) -> ExponentialMechanism:
+    def selection(self, price: int) -> ExponentialMechanism:
+        """The exponential mechanism that costs so many credits."""
         rho = price / self.credits * self.curve().rho
         return ExponentialMechanism(math.sqrt(8.0 * rho) * (1.0 - 1e-12), sensitivity=self.unit)
 
     def regret(self, candidates: int, *, price: int = CREDITS) -> float:
         """How much worse a chosen candidate is, at most, than the best one for the population (S1)."""
-        selection, bound = self._selection(price), _bound_of(self)
-        wanted = 2.0 * self._own_exceedance
+        alpha = self._selection_allowance(candidates, price=price, exceedance=2.0 * self._own_exceedance)
+        bound = _bound_of(self)
+        return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.rounding, 1.0)
+
+    def level_error(self, bins: int, *, price: int = CREDITS) -> float:
+        """By how much the level of a chosen quantile bin is off, at most, for the population (S1)."""
+        alpha = self._selection_allowance(bins, price=price, exceedance=self._own_exceedance)
+        bound = _bound_of(self)
+        return min(alpha + bound.radius - bound.alpha + self.rounding, 1.0)
+
+    def _selection_allowance(self, candidates: int, *, price: int, exceedance: float) -> float:
+        """The alpha with which a choice adds no more than this exceedance."""
+        selection = self.selection(price)
 
         def missing(alpha: float) -> float:
-            return selection.exceedance(alpha, candidates=candidates, steps=self.steps) - wanted
+            return selection.exceedance(alpha, candidates=candidates, steps=self.steps) - exceedance
 
-        alpha = 0.0 if missing(0.0) <= 0.0 else 1.0 if missing(1.0) > 0.0 else float(brentq(missing, 0.0, 1.0)) + 1e-9
-        return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.rounding, 1.0)
+        if missing(0.0) <= 0.0:
+            return 0.0
+        return 1.0 if missing(1.0) > 0.0 else float(brentq(missing, 0.0, 1.0)) + 1e-9
 
     def quote(self, state: State) -> Quote:
         """The price of a mean at the planned scale."""
@@ -217,6 +230,15 @@ class PrivacyBudget(AdditiveNoise):
         radius = None if refused else self.promise().radius
         charge = 0 if refused else CREDITS
         return Quote(radius, radius, charge, charge, refused)
+
+    def quote_at(self, state: State, tolerance: float) -> Quote:
+        """The price of a mean with a half-width of its own."""
+        scale = self.scale_for(tolerance)
+        price = self.credits_for(scale)
+        if state.asked >= self.queries or self._left(state) < price:
+            return Quote(None, None, 0, 0, refused=True)
+        radius = self.radius_at(scale)
+        return Quote(radius, radius, price, price, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
         """Questions and credits left."""

@@ -1,0 +1,73 @@
+"""Where a holdout lives: the database's address, its name, and the private folder of its rows."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import shutil
+from typing import TYPE_CHECKING
+
+from everhold.errors import HoldoutRejected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["DEFAULT_STORAGE", "check_name", "check_name_is_free", "new_folder", "remove_folder", "storage_url"]
+
+DEFAULT_STORAGE = "sqlite:///everhold.db"
+_NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
+
+
+def storage_url(storage: str | Path) -> str:
+    """A storage as a URL; a plain path is an SQLite file.
+
+    Examples:
+        >>> storage_url("flights.db")
+        'sqlite:///flights.db'
+    """
+    text = str(storage)
+    return text if "://" in text else f"sqlite:///{text}"
+
+
+def check_name(name: str) -> None:
+    """Check that a holdout may be called so."""
+    if not _NAMES.fullmatch(name):
+        raise HoldoutRejected(
+            f"the name {name!r} cannot be used; expected up to 64 letters, digits, blanks, dots, dashes and "
+            "underscores, beginning with a letter or digit; nothing was created"
+        )
+
+
+def new_folder(database: Path, name: str) -> Path:
+    """A private folder for the rows, beside the database; the database's own folder must be there already."""
+    if not database.parent.is_dir():
+        raise HoldoutRejected(
+            f"the folder {str(database.parent)!r} of the storage does not exist; expected an existing one; "
+            "create it first; nothing was created"
+        )
+    folder = database.with_suffix(".rows") / f"{name}-{secrets.token_hex(4)}"
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as fault:
+        raise HoldoutRejected(
+            f"the folder for the rows beside {database.name!r} cannot be made: {fault.strerror}; expected a writable "
+            "folder; check its permissions; nothing was created"
+        ) from None
+    return folder
+
+
+def check_name_is_free(name: str, names: Sequence[str]) -> None:
+    """Check that no other holdout has the name."""
+    if name in names:
+        raise HoldoutRejected(
+            f"there is a holdout named {name!r} already; expected a new name; nothing was created", name=name
+        )
+
+
+def remove_folder(folder: Path) -> None:
+    """Take back what a failed creation wrote."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # other holdouts live there
+        folder.parent.rmdir()
