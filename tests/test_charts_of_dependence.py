@@ -15,6 +15,7 @@ vl_convert = pytest.importorskip("vl_convert")
 from everhold.charts_of_dependence import correlation_chart, influence_chart, quilts_chart  # noqa: E402  needs the extra
 
 CHAIN = MarkovChain([[0.8, 0.2], [0.3, 0.7]])
+ONE_WAY = MarkovChain([[0.8, 0.15, 0.05], [0.1, 0.6, 0.3], [0.4, 0.1, 0.5]])  # not reversible
 STICKY = MarkovChain([[0.99, 0.01], [0.01, 0.99]])
 
 
@@ -54,10 +55,26 @@ def test_an_empty_quilt_is_drawn():
 
 
 def test_influences_are_drawn_as_computed():
-    points = values(influence_chart(CHAIN, distances=12), 0)
-    found = chain_influences(CHAIN, 12)
+    points = values(influence_chart(ONE_WAY, distances=12), 0)
+    found = chain_influences(ONE_WAY, 12)
     assert {point["by"] for point in points} == set(found)
     assert all(point["influence"] == found[point["by"]][point["distance"] - 1] for point in points)
+
+
+def test_equal_influences_of_later_and_earlier_rows_are_one_line():
+    points = values(influence_chart(CHAIN, distances=12), 0)
+    assert {point["by"] for point in points} == {"both sides", "one row, either side", "bound from the spectral gap"}
+
+
+def test_every_picture_has_a_title_inside(monkeypatch):
+    monkeypatch.setattr("everhold.charts_of_dependence._CORRELATIONS", (0.0, 0.5))
+    drawn = {
+        "Influence of a row on rows at a distance": influence_chart(CHAIN, distances=12),
+        "Radius of 100 questions to 20,000 rows": correlation_chart(rows=20_000, queries=100),
+        "Row 50: 6 rows nearby": quilts_chart(MarkovQuiltMechanism(CHAIN, rows=100, epsilon=1.0)),
+    }
+    for title, chart in drawn.items():
+        assert title in vl_convert.vegalite_to_svg(chart.to_dict())
 
 
 def test_a_set_of_chains_is_drawn_without_the_bound_from_its_gap():

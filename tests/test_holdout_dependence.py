@@ -201,9 +201,12 @@ def test_a_chain_with_another_series_as_training_rows(tmp_path):
     rng = np.random.default_rng(1)
     rows = {"day": np.arange(600), "on": rng.integers(0, 2, 600)}
     chain = eh.MarkovChain([[0.5, 0.5], [0.5, 0.5]], order_by="day", state="on", gap=math.inf)
-    with eh.Holdout.create(
-        tmp_path / "s.db", "s", holdout=rows, training=rows, dependence=chain, queries=3, overfits=1
-    ) as holdout:
+    with pytest.warns(eh.DependenceWarning, match="training rows") as caught:
+        holdout = eh.Holdout.create(
+            tmp_path / "s.db", "s", holdout=rows, training=rows, dependence=chain, queries=3, overfits=1
+        )
+    with holdout:
+        assert caught[0].filename == __file__
         assert holdout.mechanism.effective_rows(600) == pytest.approx(600.0)
 
 

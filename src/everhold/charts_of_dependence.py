@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import altair as alt
+    from numpy.typing import NDArray
 
     from everhold.dependence import DependenceModel
     from everhold.mechanisms.markov_quilt import ActiveQuilt
@@ -32,6 +33,7 @@ _SIDES = {  # colour and dash
     "both sides": ("#d55e00", [1, 0]),
     "one row later": ("#0072b2", [1, 0]),
     "one row earlier": ("#009e73", [4, 8]),
+    "one row, either side": ("#0072b2", [6, 3]),
     "bound from the spectral gap": ("#999999", [2, 3]),
 }
 _MECHANISMS = {
@@ -115,6 +117,8 @@ def _runs(shown: ActiveQuilt) -> list[dict[str, Any]]:
 def influence_chart(chain: MarkovChain, *, distances: int = 40) -> alt.LayerChart:
     """Max-influence of a row on rows at a distance: one later, one earlier, both, and the bound from the gap.
 
+    Where one row later and one earlier are alike, as for all chains of two states, they are drawn as one line.
+
     Args:
         chain: A stationary chain.
         distances: Largest distance shown.
@@ -125,7 +129,7 @@ def influence_chart(chain: MarkovChain, *, distances: int = 40) -> alt.LayerChar
     """
     import altair as alt
 
-    found = chain_influences(chain, distances)
+    found = _either_side(chain_influences(chain, distances))
     points = [
         {"distance": place + 1, "influence": float(value), "by": name}
         for name, values in found.items()
@@ -146,7 +150,20 @@ def influence_chart(chain: MarkovChain, *, distances: int = 40) -> alt.LayerChar
             axis=alt.Axis(format="~g", values=[10.0**power for power in range(-5, 4)]),
         ),
     )
-    return _styled(alt.layer(lines).properties(width=560, height=360))
+    title = alt.TitleParams(
+        "Influence of a row on rows at a distance",
+        subtitle=f"a stationary Markov chain of {len(chain.states):,} states; infinite influences are not drawn",
+    )
+    return _styled(alt.layer(lines).properties(width=560, height=360, title=title))
+
+
+def _either_side(found: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    """The influences on one row as one line where later and earlier rows are alike, as far as a picture can show."""
+    later, earlier = found["one row later"], found["one row earlier"]
+    if not np.allclose(later, earlier, rtol=1e-3, atol=_LEAST_INFLUENCE / 10.0):
+        return dict(found)
+    names = {"one row later": "one row, either side"}
+    return {names.get(name, name): values for name, values in found.items() if name != "one row earlier"}
 
 
 def correlation_chart(
@@ -186,7 +203,12 @@ def correlation_chart(
         ),
     )
     worth = rows / (_two_states(0.73) if model is None else model).concentration(rows)
-    return _styled(alt.layer(lines, *_worth(rows, worth, own=model is not None)).properties(width=560, height=360))
+    title = alt.TitleParams(
+        f"Radius of {queries:,} questions to {rows:,} rows",
+        subtitle="for symmetric Markov chains of two states; the radius holds for all answers at once",
+    )
+    layers = alt.layer(lines, *_worth(rows, worth, own=model is not None))
+    return _styled(layers.properties(width=560, height=360, title=title))
 
 
 def _radii(wish: Wish, chain: DependenceModel) -> dict[str, float]:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["WorthBar", "worth_chart"]
 
 _INK, _FAINT, _PAPER, _BAR = "#24292f", "#d0d7de", "#ffffff", "#56b4e9"
-_FONT = "system-ui, 'Helvetica Neue', Arial, sans-serif"
 _MOST = 0.5  # a radius of half the range promises nothing
-_ROOM = 1.9  # the labels beside the bars are as long as the longest bar
+_WIDTH = 400
+_PADDING = {"left": 48, "top": 16, "right": 64, "bottom": 16}  # a reader's font may be wider than the measured one
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,24 @@ def worth_chart(bars: Sequence[WorthBar], *, title: str) -> alt.LayerChart:
 
     lengths = [min(bar.radius, _MOST) for bar in bars]
     values = [asdict(bar) | {"length": length} for bar, length in zip(bars, lengths, strict=True)]
-    scale = alt.Scale(domain=[0.0, _ROOM * max(lengths)], nice=False)
-    named = alt.Axis(title=None, labelLimit=300, labelPadding=8, ticks=False, domain=False)
-    ticks = alt.Axis(format=".0%", grid=False, tickCount=8)
+    scale = alt.Scale(domainMin=0.0, nice=True)
+    named = alt.Axis(title=None, labelLimit=0, labelPadding=8, ticks=False, domain=False)
+    ticks = alt.Axis(format="~%", grid=False, tickCount=6)
     shared: dict[str, Any] = {
         "x": alt.X("length:Q", title=title, scale=scale, axis=ticks),
         "y": alt.Y("assumption:N", sort=[bar.assumption for bar in bars], axis=named),
     }
     drawn = alt.Chart().mark_bar(color=_BAR, height={"band": 0.62}).encode(**shared)
-    said = alt.Chart().mark_text(align="left", dx=8, color=_INK, fontSize=13).encode(**shared, text="label:N")
+    said = (
+        alt.Chart()
+        .mark_text(align="left", color=_INK, fontSize=13)
+        .encode(x=alt.value(_WIDTH + 12), y=shared["y"], text="label:N")
+    )
     axis = {"labelColor": _INK, "titleColor": _INK, "domainColor": _INK, "tickColor": _INK}
     layered: alt.LayerChart = (
         alt.layer(drawn, said, data=alt.InlineData(values=values))
-        .properties(width=620, height=52 * len(values))
-        .configure(background=_PAPER, font=_FONT, padding=16)
+        .properties(width=_WIDTH, height=52 * len(values))
+        .configure(background=_PAPER, padding=_PADDING)
         .configure_axis(**axis, labelFontSize=13, titleFontSize=13, titleFontWeight="normal")
         .configure_view(stroke=_FAINT)
     )

@@ -14,7 +14,7 @@
     ├── SmallHoldoutWarning                      too few rows for a useful promise
     ├── VacuousGuaranteeWarning                  the radius is half the range or more
     ├── NonAdaptiveWarning                       the promise holds only for questions fixed in advance
-    └── DependenceWarning                        rows count as independent, and training rows speak against it
+    └── DependenceWarning                        rows are declared independent, and something speaks against it
 
 Bad arguments of pure functions stay ``ValueError`` and ``TypeError``. A message says in lower case what was
 wrong, what was expected and what to do next; it never quotes sealed rows.
@@ -128,4 +128,4 @@ class NonAdaptiveWarning(EverholdWarning):
 
 
 class DependenceWarning(EverholdWarning):
-    """The rows count as independent, and the training rows look as if they were not."""
+    """Rows are declared independent of each other or of the training rows, and something speaks against it."""

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from everhold.cli.quilt_lines import EveryRow
 from everhold.dependence import Groups, dependence_from_dict
 from everhold.dependence.markov_chain import MarkovChain
 from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism
@@ -62,6 +63,40 @@ def test_quilts_as_table_and_csv(everhold, chain_file):
     assert len(lines) == 100
 
 
+def shown_rows(table):
+    """Row, scale and rows alike of each line of a table."""
+    lines = [line.split() for line in table.splitlines()[2:]]
+    return [(int(line[0].replace(",", "")), float(line[-2]), int(line[-1].replace(",", ""))) for line in lines]
+
+
+def test_a_table_of_many_rows_is_a_short_list(everhold, chain_file):
+    shown = everhold("dependence", "quilts", "--rows", "20000", "--epsilon", "1", "--model", chain_file)
+    lines = shown_rows(shown.stdout)
+    assert [line[0] for line in lines] == [*range(51), *range(19_950, 20_000)]
+    assert (50, 10.12, 19_900) in lines
+    assert "101 of 20,000 rows are shown" in shown.stderr
+
+
+def test_a_short_list_of_many_shapes_has_200_lines_and_the_row_with_most_noise(everhold, tmp_path):
+    file = tmp_path / "sticky.json"
+    file.write_text(json.dumps({**CHAIN, "transition": [[0.99, 0.01], [0.03, 0.97]]}))
+    shown = everhold("dependence", "quilts", "--rows", "3000", "--epsilon", "0.5", "--model", str(file))
+    lines = shown_rows(shown.stdout)
+    assert len(lines) == 200
+    mechanism = MarkovQuiltMechanism(dependence_from_dict(json.loads(file.read_text())), rows=3000, epsilon=0.5)
+    assert max(scale for _, scale, _ in lines) == float(f"{mechanism.scale:.4g}")
+    hidden = int(shown.stderr.split("alike; ")[1].split()[0].replace(",", ""))
+    assert sum(alike for *_, alike in lines) + hidden == 3000
+
+
+def test_lines_are_those_of_the_quilts():
+    mechanism = MarkovQuiltMechanism(MarkovChain(CHAIN["transition"]), rows=30, epsilon=1.0)
+    every = EveryRow(mechanism)
+    assert list(every) == mechanism.to_rows() == every[:]
+    for line, active in zip(every, mechanism.quilts, strict=True):
+        assert (line["nearby"], tuple(line["quilt"])) == (len(active.quilt.nearby), active.quilt.quilt)
+
+
 def test_the_approximate_search_asks_for_more_noise(everhold, chain_file):
     shown = [everhold(*QUILTS, "--model", chain_file, "--search", search).stderr for search in ("exact", "approximate")]
     exact, bound = (float(text.split()[2]) for text in shown)
@@ -94,6 +129,11 @@ def test_describe_says_what_is_assumed_and_what_it_costs(everhold, chain_file):
     line = document["sizes"][0]
     assert line["effective_rows"] == model.concentration(5000)
     assert line["leakage"] > 0.01
+    assert (line["loss_if_independent"], line["delta"]) == (0.01, 1e-6)
+    assert set(document["meaning"]) <= set(line)
+    csv_text = everhold("dependence", "describe", "--model", chain_file, "--rows", "5000", "--format", "csv").stdout
+    assert csv_text.splitlines()[0] == "rows,effective_rows,share,loss_if_independent,delta,leakage"
+    assert float(csv_text.splitlines()[1].split(",")[-1]) == line["leakage"]
     shown = everhold("dependence", "describe", "--model", chain_file)
     assert "spectral gap: 0.5" in shown.stderr
     assert "100,000" in shown.stdout
@@ -133,7 +173,22 @@ def test_missing_values_and_columns_are_noticed(everhold, weather):
     chosen = ("dependence", "fit", str(weather), "--kind", "markov_chain", "--order-by", "day")
     for state in ("weather", "warmth"):
         assert f"no value in column '{state}'" in everhold(*chosen, "--state", state, code=9).stderr
-    assert "no column 'rain'" in everhold(*chosen, "--state", "rain", code=9).stderr
+    refused = everhold(*chosen, "--state", "rain", code=9)
+    assert "no column 'rain'; expected one of day, weather, warmth" in refused.stderr
+
+
+def test_a_confidence_that_makes_no_sense_is_wrong_usage(everhold, weather):
+    chosen = ("dependence", "fit", str(weather), "--kind", "markov_chain", "--order-by", "day", "--state", "weather")
+    for confidence in ("2", "1", "0", "nan"):
+        assert "--confidence is" in everhold(*chosen, "--confidence", confidence, code=2).stderr
+
+
+def test_a_fitted_model_as_csv_is_the_same_model(everhold, weather):
+    chosen = ("dependence", "fit", str(weather), "--kind", "markov_chain", "--order-by", "day", "--state", "weather")
+    line = next(csv.DictReader(io.StringIO(everhold(*chosen, "--format", "csv").stdout)))
+    fitted = json.loads(everhold(*chosen, "--format", "json").stdout)
+    assert json.loads(line["transition"]) == fitted["transition"]
+    assert line["miss"] == str(fitted["miss"])
 
 
 def test_rows_that_cannot_be_read(everhold, tmp_path):
@@ -149,7 +204,7 @@ def test_rows_that_cannot_be_read(everhold, tmp_path):
         ("rows: 3", "holds no dependence model", 9),
         ("[1]", "holds no dependence model", 9),
         ('{"kind": "magic"}', "'magic' is unknown", 9),
-        ('{"kind": "markov_chain"}', "do not describe a markov chain", 9),
+        ('{"kind": "markov_chain"}', "'transition'", 9),
         ('{"kind": "independent"}', "expected a Markov chain or a network", 9),
         (None, "cannot be used", 1),
     ],
@@ -165,6 +220,7 @@ def test_a_file_without_a_chain_is_explained(everhold, tmp_path, text, reason, c
     ("arguments", "reason"),
     [
         (("quilts", "--rows", "0", "--epsilon", "1"), "rows is 0"),
+        (("quilts", "--rows", "1000000000", "--epsilon", "1"), "expected at most 1,000,000"),
         (("quilts", "--rows", "10", "--epsilon", "0"), "epsilon is 0"),
         (("quilts", "--rows", "10", "--epsilon", "nan"), "epsilon is nan"),
         (("quilts", "--rows", "6000", "--epsilon", "1", "--format", "json"), "use --format csv"),
@@ -191,4 +247,4 @@ def test_a_plan_under_a_file_without_a_model_is_refused(everhold, tmp_path):
     file = tmp_path / "model.json"
     file.write_text("{}")
     refused = everhold("plan", "--rows", "2000", "--queries", "50", "--model", str(file), code=9)
-    assert "is unknown" in refused.stderr
+    assert "kind of dependence model" in refused.stderr

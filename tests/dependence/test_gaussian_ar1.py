@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from contracts.dependence_contract import DependenceContract
 from scipy.stats import multivariate_normal, norm
 from series_brute_force import EPSILONS, SumCurve, noisy_sum
 
+from everhold.dependence.base import SeriesFacts
 from everhold.dependence.chain_coupling import GaussianCoupling, mean_tail, spread
 from everhold.dependence.chain_fitting import bound_correlation
 from everhold.dependence.gaussian_ar1 import GaussianAR1
@@ -144,7 +146,11 @@ def test_fit_keeps_the_largest_correlation_of_the_set():
     ("values", "message"),
     [
         (np.arange(5.0), "expected at least 6"),
-        (np.zeros(50), "all equal"),
+        (np.zeros(50), "for classes use MarkovChain"),
+        (np.arange(500) // 3 % 2, "2 different ones in 500 training rows, the most common in 50%"),
+        (np.maximum(np.random.default_rng(3).normal(size=500), 0.0), "expected a continuous column"),
+        (np.arange(190) % 19, "19 different ones"),
+        ([math.inf, *np.random.default_rng(3).normal(size=50)], "1 training rows have an infinite value in column 'x'"),
         (list("ab") * 20, "not a number"),
         (np.random.default_rng(3).normal(size=12), "too few|less than 1"),
         (np.cumsum(np.random.default_rng(4).normal(size=300)), "less than 1"),
@@ -153,6 +159,32 @@ def test_fit_keeps_the_largest_correlation_of_the_set():
 def test_rows_that_say_too_little_are_refused(values, message):
     with pytest.raises(DependenceError, match=message):
         GaussianAR1.fit({"t": range(len(values)), "x": values}, order_by="t", state="x")
+
+
+def test_pairs_across_missing_rows_do_not_count():
+    rng = np.random.default_rng(8)
+    values, kept = simulated(rng, 0.9, 40_000), np.flatnonzero(np.arange(40_000) % 5 < 3)
+    with_cut = GaussianAR1.fit({"t": kept, "x": values[kept]}, "t", "x").correlation
+    without = GaussianAR1.fit({"t": np.arange(len(kept)), "x": values[kept]}, "t", "x").correlation
+    assert without < 0.9 < with_cut < 0.93
+
+
+def test_a_state_that_is_no_number_is_refused_when_rows_are_sealed():
+    rows = SimpleNamespace(
+        series=lambda order_by, within: SeriesFacts({9: 1}, False, "none"),
+        unknown_values=lambda column, known: 9,
+        is_number=lambda column: column == "load",
+    )
+    assert GaussianAR1(0.5, order_by="t", state="load").bind(rows).lengths == ((9, 1),)
+    assert GaussianAR1(0.5, order_by="t").bind(rows).lengths == ((9, 1),)
+    with pytest.raises(DependenceError, match=r"'mode' of the state holds no numbers.*MarkovChain"):
+        GaussianAR1(0.5, order_by="t", state="mode").bind(rows)
+
+
+def test_confidence_is_a_probability():
+    with pytest.raises(ValueError, match="strictly between 0 and 1") as caught:
+        GaussianAR1.fit({"t": range(9), "x": range(9)}, "t", "x", confidence=2.0)
+    assert not isinstance(caught.value, DependenceError)
 
 
 @pytest.mark.parametrize("wrong", [1.0, -1.0, math.nan, 2.0])

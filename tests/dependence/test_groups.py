@@ -65,7 +65,7 @@ def test_a_tight_concentration_bound_for_copies():
     assert Groups(5).concentration(1_000) == 200.0
 
 
-@pytest.mark.parametrize("sizes", [0, -1, [2, 0], [1.5], [], ["a"], [None]])
+@pytest.mark.parametrize("sizes", [0, -1, [2, 0], [1.5], [], ["a"], [None], True, [True], 2.5, "", None])
 def test_sizes_that_make_no_sense(sizes):
     with pytest.raises(DependenceError, match=r"expected"):
         Groups(sizes)

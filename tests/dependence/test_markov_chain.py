@@ -12,7 +12,7 @@ from everhold.dependence import DependenceModel
 from everhold.dependence.base import SeriesFacts
 from everhold.dependence.chain_mixing import Chain
 from everhold.dependence.markov_chain import MarkovChain
-from everhold.errors import DependenceError
+from everhold.errors import DependenceError, DependenceWarning
 from everhold.privacy.curves import GaussianCurve
 
 RAIN = ((0.8, 0.2), (0.3, 0.7))
@@ -42,11 +42,16 @@ class Rows:
     ties: bool = False
     training: str = "none"
     unknown: int = 0
+    steps: dict = field(default_factory=dict)
+    numbers: bool = True
     asked: list = field(default_factory=list)
 
     def series(self, order_by, *, within):
         self.asked.append((order_by, within))
-        return SeriesFacts(self.lengths, self.ties, self.training)
+        return SeriesFacts(self.lengths, self.ties, self.training, **self.steps)
+
+    def is_number(self, column):
+        return self.numbers
 
     def unknown_values(self, column, known, *, side="both"):
         self.asked.append((column, known))
@@ -54,7 +59,7 @@ class Rows:
 
 
 def chain(**settings):
-    return MarkovChain(RAIN, states=["dry", "wet"], **{"order_by": "day", "state": "rain", **settings})
+    return MarkovChain(RAIN, **{"states": ["dry", "wet"], "order_by": "day", "state": "rain", **settings})
 
 
 def test_plain_data_may_be_short():
@@ -81,7 +86,16 @@ def test_binding_looks_up_lengths_and_states():
         ({"gap": 3}, Rows(training="among"), "seal a later stretch"),
         ({}, Rows(training="before"), "gap=math.inf"),
         ({"miss": 0.01}, Rows(), "fitted to rows"),
-        ({}, Rows(unknown=7), "7 rows have a value in column 'rain'"),
+        ({}, Rows(unknown=7), "7 sealed and training rows .* states are 'dry', 'wet'; add the missing states"),
+        ({"states": None}, Rows(unknown=7), r"the chain's states are '0', '1'; name them with states=\[...\]"),
+        ({"gap": 3}, Rows(training="after", steps={"step": 2.0, "apart": 6.0}), "3 steps from a sealed one"),
+        ({"gap": 3, "miss": 0.1}, Rows(steps={"step": 1.0, "training_step": 2.0}), "2 times as far apart"),
+        ({"gap": math.inf, "miss": 0.1}, Rows(steps={"step": 1.0, "training_step": 2.0}), "2 times as far apart"),
+        (
+            {"gap": 3, "miss": 0.1},
+            Rows(steps={"step": 1.0, "training_step": 1.0, "least_step": 0.4}),
+            "only 0.4 steps apart .* thin the rows out",
+        ),
     ],
 )
 def test_rows_that_do_not_match_are_refused(settings, rows, message):
@@ -89,8 +103,10 @@ def test_rows_that_do_not_match_are_refused(settings, rows, message):
         chain(**settings).bind(rows)
 
 
-def test_training_rows_of_other_series_may_lie_anywhere():
-    assert chain(gap=math.inf).bind(Rows(training="among")).training_distance() == 0.0
+def test_training_rows_of_other_series_may_lie_anywhere_but_that_is_said():
+    with pytest.warns(DependenceWarning, match=r"gap=math.inf says .* if they are neighbours"):
+        assert chain(gap=math.inf).bind(Rows(training="among")).training_distance() == 0.0
+    assert chain(gap=math.inf).bind(Rows(training="before")).training_distance() == 0.0
     assert chain(gap=5).bind(Rows(training="after")).training_distance() > 0.0
     assert MarkovChain(RAIN, order_by="day").bind(Rows(unknown=3)).state is None
 
@@ -114,6 +130,9 @@ def test_training_rows_of_other_series_may_lie_anywhere():
         {"transition": RAIN, "miss": 1.0},
         {"transition": RAIN, "lengths": [(0, 1)]},
         {"transition": RAIN, "lengths": []},
+        {"transition": RAIN, "gap": True},
+        {"transition": RAIN, "order_by": ""},
+        {"transition": RAIN, "state": 3},
     ],
 )
 def test_declarations_that_make_no_sense_are_refused(wrong):
@@ -259,6 +278,37 @@ def test_it_says_the_gap_and_the_fit():
         assert word in said
 
 
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[1.0, 0.0], [0.5, 0.4]], "row 2 of the transition matrix sums to 0.9"),
+        ([[1.5, -0.5], [0.5, 0.5]], "row 1 of the transition matrix has the entry 1.5, which is above 1"),
+        ([[0.5, 0.5], [-0.5, 1.5]], "row 2 of the transition matrix has the entry -0.5, which is negative"),
+        ([[0.5, 0.5], ["x", 1.0]], "row 2 of the transition matrix holds something that is not a number"),
+        ([[0.5, 0.5], [math.nan, 1.0]], "row 2 of the transition matrix has the entry nan, which is not a number"),
+        ([[0.5, 0.5], [1.0]], "row 2 of the transition matrix has 1 entries; expected 2"),
+        (3, "the transition matrix is 3; expected a list of rows"),
+    ],
+)
+def test_a_matrix_that_is_none_is_told_where(matrix, message):
+    with pytest.raises(DependenceError, match=message):
+        MarkovChain(matrix)
+
+
+@pytest.mark.parametrize("settings", [{}, {"uncertainty": 0.3}, {"initial": [1.0]}])
+def test_a_chain_of_one_state_is_independent_rows(settings):
+    alone = MarkovChain([[1.0]], gap=0, **settings)
+    assert alone.leakage(CURVE, 50) is CURVE
+    assert alone.concentration(50) == 50.0
+    assert (alone.training_distance(), alone.miss) == (0.0, 0.0)
+
+
+def test_a_fitted_chain_without_a_gap_says_so():
+    assert "the gap to the sealed rows is not declared yet" in chain(miss=0.01).describe()
+    assert "no training row belongs to the same series" in chain().describe()
+    assert "; the state follows" in chain(state=None).describe()
+
+
 def test_a_million_rows_are_bounded_from_above_in_proportion():
     short, long = (MarkovChain(RAIN).leakage(GaussianCurve(0.001), rows).delta(0.001) for rows in (10_000, 1_000_000))
     assert long == pytest.approx(short, rel=0.05)
@@ -280,3 +330,15 @@ def test_an_upper_bound_on_forgetting_never_underflows():
     contraction = MarkovChain([[0.56, 0.44], [0.44, 0.56]], uncertainty=0.004)._contraction
     assert contraction.rate >= 0.12
     assert np.all(contraction.at(1, 513) > 0.0)
+    assert np.all(contraction.at(10**12, 3) > 0.0)
+
+
+@pytest.mark.parametrize("radius", [1e-9, 0.02])
+def test_far_steps_are_bounded_for_every_chain_of_the_set(radius):
+    estimate = np.array([[0.999, 0.001], [0.002, 0.998]])
+    contraction = MarkovChain(estimate, uncertainty=radius / 10)._contraction
+    slowest = estimate + radius / 20 * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    for step in (1, 97, 600):
+        members = Chain(slowest if radius < 0.01 else estimate).distances(step, 40)[0]
+        assert np.all(contraction.at(step, 40) >= members * (1.0 - 1e-12))
+        assert np.all(np.diff(contraction.at(step, 40)) <= 1e-15)

@@ -1,6 +1,7 @@
 """Chains learned from rows: counts by hand, coverage by simulation, real weather."""
 
 import datetime
+import itertools
 import math
 
 import numpy as np
@@ -107,6 +108,12 @@ def test_every_kind_of_table_and_any_order_of_rows(make):
         ({"wet": [1.5] * 6}, "expected text, whole numbers"),
         ({"wet": ["a"] * 6}, "expected at least two"),
         ({"wet": list("abbbbc")}, "never left"),
+        ({"wet": list("ab")}, r"'wet' \(2,\), .* expected as many values"),
+        ({"day": [3, "x", 1, 2, 2, 4]}, "text or mixed values"),
+        ({"day": [math.inf, 1, 1, 2, 2, 4]}, "infinite value in column 'day'"),
+        ({"city": ["x", 1, "x", 1, "x", "x"]}, "values of different kinds"),
+        ({"day": [10.0, 1, 1.5, 2, 2.7, 5]}, "of the training rows follow the row before"),
+        ({"wet": pd.array(["a", "b", None, "a", "b", "a"], dtype="string")}, "1 training rows have no value"),
     ],
 )
 def test_tables_that_cannot_be_learned_from_are_refused(change, message):
@@ -115,12 +122,64 @@ def test_tables_that_cannot_be_learned_from_are_refused(change, message):
 
 
 def test_other_refusals():
-    with pytest.raises(DependenceError, match="no column 'rain'"):
+    with pytest.raises(DependenceError, match="no column 'rain'; expected one of 'city', 'day', 'wet'"):
         MarkovChain.fit(pd.DataFrame(COLUMNS), order_by="day", state="rain")
-    with pytest.raises(DependenceError, match="strictly between 0 and 1"):
-        MarkovChain.fit(COLUMNS, order_by="day", state="wet", confidence=1.0)
+    for confidence in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="strictly between 0 and 1") as caught:
+            MarkovChain.fit(COLUMNS, order_by="day", state="wet", confidence=confidence)
+        assert not isinstance(caught.value, DependenceError)
+    with pytest.raises(DependenceError, match="type int; expected a data frame"):
+        MarkovChain.fit(3, "day", "wet")
     with pytest.raises(DependenceError, match="2 training rows are in none of the 2 states"):
         MarkovChain.fit(COLUMNS, order_by="day", state="wet", groups="city", states=["true", "maybe"])
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        (range(200), "every row has a state of its own: 200 states in 200 rows"),
+        ([k % 150 for k in range(200)], "^150 states in 200 rows of column 's'; expected at most 128; cut"),
+    ],
+)
+def test_too_many_states_are_said_to_be(states, message):
+    with pytest.raises(DependenceError, match=message):
+        MarkovChain.fit({"t": range(200), "s": states}, "t", "s")
+
+
+DAY = datetime.datetime(2020, 1, 1)
+CLOCKS = {
+    "whole": lambda k: 7 * k,
+    "parts": lambda k: 0.1 * k,
+    "dates": lambda k: (DAY + datetime.timedelta(days=k)).date(),
+    "times": lambda k: DAY + datetime.timedelta(hours=k),
+    "zone": lambda k: DAY.replace(tzinfo=datetime.UTC) + datetime.timedelta(hours=k),
+    "text": lambda k: (DAY + datetime.timedelta(days=k)).strftime("%Y-%m-%d"),
+    "months": lambda k: datetime.date(2020 + k // 12, 1 + k % 12, 1),
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_only_pairs_that_are_one_step_apart_count(clock):
+    """Where rows are missing, the next row is two or more steps away and tells of less dependence."""
+    rng = np.random.default_rng(5)
+    path = simulated(rng, np.array([[0.95, 0.05], [0.05, 0.95]]), 600).tolist()
+    kept = [k for k in range(600) if rng.random() > 0.2]
+    model = MarkovChain.fit({"t": [CLOCKS[clock](k) for k in kept], "s": [path[k] for k in kept]}, "t", "s")
+    pairs = [(path[a], path[b]) for a, b in itertools.pairwise(kept) if b == a + 1]
+    by_hand = bound_transitions([[pairs.count((x, y)) for y in (0, 1)] for x in (0, 1)], miss=0.01)
+    assert np.array(model.transition) == pytest.approx(by_hand.transition)
+    assert model.uncertainty == pytest.approx(by_hand.radii)
+
+
+def test_rows_of_every_second_step_alone_would_say_too_little():
+    """The same rows without the cut: the estimate is that of longer steps, far from the truth."""
+    rng = np.random.default_rng(6)
+    path = simulated(rng, np.array([[0.95, 0.05], [0.05, 0.95]]), 60_000)
+    kept = np.flatnonzero(np.arange(60_000) % 5 < 3)  # three days, then two are missing
+    with_cut = MarkovChain.fit({"t": kept, "s": path[kept]}, "t", "s").transition[0][1]
+    without = MarkovChain.fit({"t": np.arange(len(kept)), "s": path[kept]}, "t", "s").transition[0][1]
+    assert with_cut == pytest.approx(0.05, abs=0.005)
+    assert without > 0.07
 
 
 def test_rain_in_seattle():

@@ -258,3 +258,18 @@ def test_a_uai_file_made_by_hand_comes_back(tmp_path, seed):
     path = tmp_path / "net.uai"
     path.write_text("\n".join(lines), encoding="utf-8")
     np.testing.assert_array_equal(joint_law(MarkovNetwork.from_file(path))[1], joint_law(network)[1])
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (BayesianNetwork.from_pyagrum, "expected a pyagrum.BayesNet;"),
+        (MarkovNetwork.from_pyagrum, "expected a pyagrum.MarkovRandomField;"),
+        (BayesianNetwork.from_pgmpy, "expected a discrete Bayesian network of pgmpy;"),
+        (MarkovNetwork.from_pgmpy, "expected a discrete Markov network of pgmpy;"),
+    ],
+)
+def test_what_is_no_model_of_a_library_is_refused(make, expected):
+    for wrong, kind in ((3, "something of type int"), (SimpleNamespace, "the class SimpleNamespace")):
+        with pytest.raises(DependenceError, match=f"{kind} was given; {expected}"):
+            make(wrong)

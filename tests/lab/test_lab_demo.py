@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import math
 
 import pytest
 from rich.console import Console
@@ -134,6 +135,16 @@ def test_the_intervals_of_the_third_act_are_wider_and_hold(result):
             assert answer.high - answer.low > alone.high - alone.low
 
 
+def tenth(share, rounded):
+    """Per cent with one decimal, rounded to one side."""
+    return f"{rounded(1000 * share) / 10:.1f}"
+
+
+def points(radius):
+    """A radius in points as it may be shown: rounded up."""
+    return tenth(radius, math.ceil)
+
+
 def printed(result) -> str:
     text = io.StringIO()
     result.print_to(Console(file=text, width=160))
@@ -144,26 +155,35 @@ def test_what_is_printed_is_what_was_measured(result):
     text = printed(result)
     for number in (result.bare.reported, result.bare.fresh, result.everhold.reported):
         assert text.count(f"{number:.1%}") >= 2  # in the table and in the paragraph
-    assert f"{100 * result.everhold.low:.1f}-{result.everhold.high:.1%}" in text
+    assert f"{tenth(result.everhold.low, math.floor)}-{tenth(result.everhold.high, math.ceil)}%" in text
     assert "1,205 of the 1,205 intervals" in text
     assert "climb.svg" in text
     for line in result.worth:
         assert f"{line.effective_rows:,.0f}" in text
-        assert (f"{100 * line.radius:.1f} pts" in text) == (line.radius < 0.5)
+        assert (f"{points(line.radius)} pts" in text) == (line.radius < 0.5)
 
 
 def test_the_closing_of_the_third_act_states_both_radii(result):
     alone, hour, *_ = result.worth
     text = report.closing_of_worth(result)
-    assert f"within {100 * hour.radius:.1f} points in place of {100 * alone.radius:.1f}" in text
+    assert f"within {points(hour.radius)} points in place of {points(alone.radius)}" in text
     assert "best forecast" not in report.closing_of_worth(dataclasses.replace(result, dependent_trials=()))
 
 
 def test_the_labels_of_the_picture_are_the_table(result, output):
     picture = (output / "worth.svg").read_text(encoding="utf-8")
     for line in result.worth:
-        promised = f"±{100 * line.radius:.1f} points" if line.radius < 0.5 else "no promise"
+        promised = f"±{points(line.radius)} points" if line.radius < 0.5 else "no promise"
         assert f"{promised}: 1,500 rows are worth {line.effective_rows:,.0f}" in picture
+
+
+def test_no_radius_and_no_interval_is_shown_smaller_than_it_is(result):
+    worth = (*result.worth[:1], dataclasses.replace(result.worth[1], radius=0.06201), *result.worth[2:])
+    everhold = dataclasses.replace(result.everhold, low=0.72999, high=0.80001)
+    text = printed(dataclasses.replace(result, worth=worth, everhold=everhold))
+    assert text.count("6.3 p") == 2  # in the table and in the paragraph
+    assert "72.9-80.1%" in text
+    assert "72.9% to 80.1%" in text
 
 
 def test_the_paragraph_says_so_when_a_promise_was_broken(result):

@@ -186,6 +186,7 @@ def test_a_release_has_the_stated_noise_on_a_fine_grid():
     assert noise.simulated
     assert "Pufferfish privacy with epsilon 1" in release.statement
     assert "nothing is said about an adversary who knows other rows" in release.statement
+    assert "(a Markov chain of 2 states in its stationary law, one row per step)" in release.statement
     assert json.loads(json.dumps(release.to_dict())) == release.to_dict()
 
 
@@ -238,3 +239,17 @@ def test_rows_that_do_not_exist_and_values_that_are_not_finite_are_refused():
 def test_noise_that_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="ask for a larger epsilon"):
         MarkovQuiltMechanism(CHAIN, rows=4, epsilon=1e-15).release(0.0, SecureNoise())
+
+
+def test_a_release_speaks_of_the_law_of_the_rows_and_of_nothing_else():
+    known = {"gap": 7, "groups": "house", "state": "ill", "order_by": "day"}
+    fitted = MarkovChain([[0.8, 0.2], [0.3, 0.7]], uncertainty=0.01, miss=0.01, **known)
+    statement = MarkovQuiltMechanism(fitted, rows=100, epsilon=2.0).statement
+    assert "within 0.01 in total per row" in statement
+    assert "with confidence 0.99" in statement
+    assert not any(word in statement for word in ("training", "unobserved", "left out", "house", "sealed"))
+
+
+def test_more_rows_than_can_be_searched_are_refused():
+    with pytest.raises(ValueError, match="expected at most 1,000,000"):
+        MarkovQuiltMechanism(CHAIN, rows=10**9, epsilon=1.0)

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from everhold.cli import plan as command
 from everhold.cli.failures import CommandGroup
+from everhold.dependence import Groups
 from everhold.planning import plan
 
 WISH = ["--rows", "20000", "--queries", "100", "--overfits", "2"]
@@ -48,6 +49,25 @@ def test_csv_has_a_line_for_each_mechanism_and_statement(everhold):
     lines = list(csv.DictReader(io.StringIO(everhold(*WISH, "--format", "csv").stdout)))
     assert len(lines) == 15
     assert lines[0]["by"] == "gaussian"
+
+
+def test_overfits_are_at_most_the_questions_by_default(everhold):
+    printed = json.loads(everhold("--rows", "100000", "--queries", "3", "--format", "json").stdout)
+    assert printed == plan(rows=100_000, queries=3, overfits=3).to_dict()
+    assert printed["overfits"] == 3
+
+
+def test_groups_of_one_size_need_no_file(everhold):
+    printed = json.loads(everhold(*WISH, "--group-size", "5", "--format", "json").stdout)
+    assert printed == plan(rows=20_000, queries=100, overfits=2, dependence=Groups(5)).to_dict()
+    for wrong, reason in ((("--group-size", "0"), "--group-size is 0"), (("--model", "a.json"), "both given")):
+        assert reason in everhold(*WISH, "--group-size", "5", *wrong, code=2).stderr
+
+
+def test_the_notes_of_the_table_are_short(everhold):
+    shown = everhold(*WISH, "--group-size", "5").stdout
+    assert "only for independent rows" in shown
+    assert max(map(len, shown.splitlines())) < 130
 
 
 def test_bad_wishes_are_wrong_usage(everhold):

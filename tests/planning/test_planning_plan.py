@@ -278,3 +278,12 @@ def test_one_candidate_is_the_promise(name):
     promise = mechanism.promise()
     assert [(c.statement, c.radius) for c in candidates if c.is_promise] == [(promise.statement, promise.radius)]
     assert all(promise.radius <= c.radius + ULP for c in candidates)
+
+
+def test_overfits_are_ten_or_one_for_each_question_by_default():
+    assert plan(rows=100_000, queries=3).overfits == 3
+    assert plan(rows=100_000, queries=500).overfits == 10
+    wish = {"radius": 0.1, "queries": 3}
+    assert rows_needed(**wish) == rows_needed(**wish, overfits=3)
+    wish = {"radius": 0.1, "rows": 20_000}
+    assert queries_allowed(**wish) == queries_allowed(**wish, overfits=10)

@@ -47,6 +47,19 @@ def test_a_series_for_each_group(structure):
     assert facts.training == "before"  # of home a alone; home d is no sealed series
 
 
+def test_steps_of_the_order(structure):
+    facts = structure.series("day", within="home")
+    assert (facts.step, facts.least_step, facts.training_step, facts.apart) == (1.0, 0.0, None, 2.0)
+    assert structure.series("day", within=None).training_step == 8.0
+
+
+def test_which_columns_are_numbers(structure):
+    assert structure.is_number("day")
+    assert not structure.is_number("rain")
+    with pytest.raises(DependenceError, match="does not exist"):
+        structure.is_number("age")
+
+
 def test_values_that_are_not_known(structure):
     assert structure.unknown_values("rain", frozenset({"no", "yes"})) == 1
     assert structure.unknown_values("rain", frozenset({"no"})) == 3

@@ -37,10 +37,46 @@ _LABELS = {
     "public_key": "public key",
     "training": "confirmed: the training estimate",
     "guess": "confirmed: the analyst's own guess",
+    "standing": "not better than the best so far",
     "holdout": "taken from the sealed rows",
     "refused": "refused",
-    "counts": "sizes of the groups, and how many there are of each",
     "effective_rows": "effective rows, the independent rows that they are worth",
+}
+_DEPENDENCE_LABELS = {
+    "column": "column whose equal values make a group",
+    "counts": "sizes of the groups, and how many there are of each",
+    "sizes": "sizes of the groups",
+    "transition": "chances of the next state, one list for each state",
+    "correlation": "correlation of neighbouring rows",
+    "states": "states",
+    "initial": "law of the first row of a series",
+    "uncertainty": "how far each row of the matrix may be off in all",
+    "order_by": "column that puts rows in order",
+    "state": "column with the state",
+    "groups": "column whose equal values make a series",
+    "gap": "rows left out between training and sealed rows",
+    "miss": "chance that the fit is wrong",
+    "lengths": "length of series, and how many",
+    "row": "column that names the node of a row",
+    "training": "training rows",
+    "names": "nodes",
+    "latent": "nodes without a row, by number from 0",
+    "parents": "parents of each node, by number from 0",
+    "factors": "nodes of each factor, by number from 0",
+    "tables": "tables of numbers",
+    "table_of": "which table each node or factor has, by number from 0",
+}
+_NETWORK_LABELS = {"states": "number of states of each node"}
+_DEPENDENCE_VALUES = {
+    ("kind", "independent"): "independent rows",
+    ("kind", "groups"): "groups of rows",
+    ("kind", "markov_chain"): "Markov chain",
+    ("kind", "gaussian_ar1"): "Gaussian autoregression of order 1",
+    ("kind", "bayesian_network"): "Bayesian network",
+    ("kind", "markov_network"): "Markov network",
+    ("training", "independent"): "independent of all sealed rows",
+    ("gap", "independent"): "training rows are independent of all sealed rows",
+    ("initial", "stationary"): "the stationary one",
 }
 _MOST_SHOWN = 300
 
@@ -77,7 +113,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
         _assumptions(document["assumptions"]),
         _mechanism(document["mechanism"]),
         _theorem(document["theorem"]),
-        Block("account", "What was asked, spent and left", items=tuple(_account_items(account))),
+        _account(account, document["mechanism"]["name"]),
         Block("ledger_head", "Where the ledger stands", (_LEDGER,), items=_labelled(document["ledger_head"])),
         Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=_privacy_items(privacy)),
         Block("not_promised", "What is not promised", bullets=refused),
@@ -89,6 +125,10 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
 _LEDGER = (
     "Every question and its exact answer is an entry of the ledger, chained by SHA-256. Whoever keeps this "
     "certificate can show later that no entry up to here was changed or taken away."
+)
+_OVERFITS_LEFT = (
+    "Overfits left are the surprises after which all planned questions still fit into the half-width; there can be "
+    "more than were planned, as long as it has room for them."
 )
 _CHECKING = (
     "To check this certificate, offline: everhold certificate verify FILE --public-key KEY. The key must come to "
@@ -128,8 +168,19 @@ def _assumptions(section: Mapping[str, Any]) -> Block:
         "What is assumed about the rows, and how to tell if it is wrong",
         bullets=tuple(f"It is assumed that {text}." for text in (*section["stated"], *section["always"])),
         after=tuple(section["how_to_tell"]),
-        items=tuple((f"dependence: {_label(name)}", _brief(value)) for name, value in section["dependence"].items()),
+        items=tuple(_dependence_items(section["dependence"])),
     )
+
+
+def _dependence_items(dependence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the model says; what it leaves open, and a fit that cannot be wrong, are not shown."""
+    network = str(dependence.get("kind", "")).endswith("_network")
+    labels = {**_DEPENDENCE_LABELS, **_NETWORK_LABELS} if network else _DEPENDENCE_LABELS
+    for name, value in dependence.items():
+        if value in (None, "", [], {}) or (name == "miss" and value == 0):
+            continue
+        words = _DEPENDENCE_VALUES.get((name, value)) if isinstance(value, str) else None
+        yield f"dependence: {labels.get(name, name.replace('_', ' '))}", words or _brief(value)
 
 
 def _mechanism(section: Mapping[str, Any]) -> Block:
@@ -141,6 +192,11 @@ def _mechanism(section: Mapping[str, Any]) -> Block:
 def _theorem(section: Mapping[str, Any]) -> Block:
     items = (("statement", section["statement"]), ("source", section["source"]), *_labelled(section["numbers"]))
     return Block("theorem", "Why it holds", (section["says"],), items=items)
+
+
+def _account(account: Mapping[str, Any], mechanism: str) -> Block:
+    said = (_OVERFITS_LEFT,) if mechanism == "guess_and_check" and "overfits" in account["left"] else ()
+    return Block("account", "What was asked, spent and left", after=said, items=tuple(_account_items(account)))
 
 
 def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -192,5 +248,5 @@ def _value(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_value(inner)}" for name, inner in value.items())
     if isinstance(value, list):
-        return ", ".join(f"({_value(inner)})" if isinstance(inner, list) else _value(inner) for inner in value)
+        return ", ".join(f"({_value(inner)})" if isinstance(inner, (list, dict)) else _value(inner) for inner in value)
     return str(value)

@@ -104,8 +104,8 @@ _MECHANISMS = {
     "laplace": "Each answer is the average over the sealed rows with fresh Laplace noise. Every question is charged.",
     "subsampling": (
         "Each answer comes from many draws made for it alone. A draw is a fair coin or a bit of a random sealed row, "
-        "and which of the two is not shown; the answer is the share of ones with the coins taken out. Every question is "
-        "charged."
+        "and which of the two is not shown; the answer is the share of ones with the coins taken out. Every question "
+        "is charged."
     ),
     "random_rows": (
         "Each answer is the average over sealed rows drawn at random for it alone, each value rounded to 0 or 1 at "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +14,11 @@ import typer
 from everhold.cli.arguments import FormatOption, model_from
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
+from everhold.cli.quilt_lines import EveryRow, short_list
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import altair as alt
 
     from everhold.dependence import DependenceModel
@@ -26,10 +31,12 @@ _ROW_LOSS = 0.01
 _DELTA = 1e-6
 _MOST_JSON_ROWS = 5_000
 _COLUMNS = ("row", "nearby", "quilt", "influence", "scale")
-_SAYS = (
-    f"leakage is the privacy loss about a row, except with probability {_DELTA:g}, of answers that would lose "
-    f"{_ROW_LOSS:g} if rows were independent"
-)
+_MEANING = {
+    "effective_rows": "independent rows that an average of these rows is worth",
+    "share": "effective rows for each row",
+    "leakage": "privacy loss about a row, except with probability delta, of answers that would lose "
+    "loss_if_independent if rows were independent; nothing where it has no bound",
+}
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
@@ -96,9 +103,11 @@ def fit(
       3  the rows cannot be read
       9  the rows do not suit the model
     """
+    if not 0.0 < confidence < 1.0:
+        raise Misuse(f"--confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
     chosen = {"order_by": order_by, "state": state, "groups": groups, "gap": gap, "confidence": confidence}
     with arguments_checked():
-        model = _fitted(kind, _columns(table, [order_by, state, groups]), chosen)
+        model = _fitted(kind, _columns(table, list(filter(None, (order_by, state, groups)))), chosen)
     data = model.to_dict()
     if output is not None:
         output.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
@@ -117,10 +126,11 @@ def _fitted(kind: Kind, columns: dict[str, Any], chosen: dict[str, Any]) -> Depe
     return GaussianAR1.fit(columns, **chosen)
 
 
-def _columns(path: Path, wanted: list[str | None]) -> dict[str, Any]:
-    """The named columns of a file of training rows; those that do not exist are left out."""
+def _columns(path: Path, wanted: list[str]) -> dict[str, Any]:
+    """The named columns of a file of training rows."""
     import duckdb
 
+    from everhold.errors import DependenceError
     from everhold.rows.reading import read_rows, reading_errors_hidden
 
     connection = duckdb.connect()
@@ -128,9 +138,13 @@ def _columns(path: Path, wanted: list[str | None]) -> dict[str, Any]:
         read_rows(connection, path, name="rows", what="training")
         with reading_errors_hidden("training"):
             view = connection.view("rows")
-            found = [column for column in view.columns if column in wanted]
-            quoted = ", ".join('"' + column.replace('"', '""') + '"' for column in found)
-            arrays = view.project(quoted).fetchnumpy() if found else {}
+            absent = [column for column in wanted if column not in view.columns]
+            if absent:
+                raise DependenceError(
+                    f"{path.name} has no column {absent[0]!r}; expected one of {', '.join(view.columns)}"
+                )
+            quoted = ", ".join('"' + column.replace('"', '""') + '"' for column in dict.fromkeys(wanted))
+            arrays = view.project(quoted).fetchnumpy()
             return {column: _with_none(values) for column, values in arrays.items()}
     finally:
         connection.close()
@@ -167,8 +181,10 @@ def describe(
       everhold dependence describe --model chain.json --rows 20000 \
         --queries 1000 --chart radius.svg
 
-    Effective rows is the number of independent rows that an average of these
-    rows is worth. Leakage is what answers tell about a row through the others.
+    effective_rows is the number of independent rows that an average of these
+    rows is worth, and share the same for each row. leakage is the privacy loss
+    about a row, except with probability delta, of answers that would lose
+    loss_if_independent if rows were independent.
 
     The picture shows influence against distance, for chains; with --queries it
     shows the radius against the correlation of neighbouring rows.
@@ -191,13 +207,15 @@ def describe(
         "miss": given.miss,
         "spectral_gap": spectral_gap,
         "sizes": lines,
+        "meaning": _MEANING,
     }
     show_list(lines, list(lines[0]), form, document=document)
     if form is Format.TABLE:
         note(f"{given.kind.replace('_', ' ')}: {given.describe()}")
         if spectral_gap is not None:
             note(f"spectral gap: {spectral_gap:.4g}")
-        note(_SAYS)
+        for name, meaning in _MEANING.items():
+            note(f"{name}: {meaning}")
 
 
 def _sizes(model: DependenceModel, rows: int | None) -> tuple[int, ...]:
@@ -218,6 +236,8 @@ def _line(model: DependenceModel, rows: int) -> dict[str, Any]:
         "rows": rows,
         "effective_rows": effective,
         "share": effective / rows,
+        "loss_if_independent": _ROW_LOSS,
+        "delta": _DELTA,
         "leakage": leakage if leakage < float("inf") else None,
     }
 
@@ -245,7 +265,7 @@ def _draw_description(model: DependenceModel, rows: int | None, queries: int | N
 def quilts(
     model: ModelArgument,
     *,
-    rows: Annotated[int, typer.Option(help="Number of rows; for a network, its number of nodes.")],
+    rows: Annotated[int, typer.Option(help="Number of rows, at most 1,000,000; for a network, its number of nodes.")],
     epsilon: Annotated[float, typer.Option(help="Privacy loss of the release.")],
     search: Annotated[
         Search, typer.Option(help="Every quilt, or those that the spectral gap allows (chains).")
@@ -264,7 +284,11 @@ def quilts(
     The scale is that of the Markov Quilt Mechanism (Song, Wang, Chaudhuri 2017)
     for a query that changes by 1 at most when a row changes. Rows are numbered
     from 0. A row's scale is (nearby rows + 1) / (epsilon - influence); the
-    release needs the largest. --format json has the rows by number.
+    release needs the largest.
+
+    A table has at most 200 lines: of more rows it shows both ends, and between
+    them one row for each shape of quilts, with the number of rows alike. CSV
+    has every row; JSON also names the rows nearby, for at most 5,000 rows.
 
     Exit codes:
       0  found
@@ -280,15 +304,43 @@ def quilts(
             "quilt; use --format csv"
         )
     given = model_from(model)
-    with arguments_checked():
+    with arguments_checked(), _waiting("looking for quilts"):
         mechanism = MarkovQuiltMechanism(given, rows=rows, epsilon=epsilon, search=search.value)
         scale = mechanism.scale
-        if chart is not None:
+        shown, hidden = short_list(mechanism) if form is Format.TABLE else ([], 0)
+    if chart is not None:
+        with arguments_checked():
             _draw_quilts(mechanism, row, chart)
-    lines = [] if form is Format.JSON else mechanism.to_rows()
-    show_list(lines, _COLUMNS, form, document=mechanism.to_dict() if form is Format.JSON else {})
-    if form is Format.TABLE:
+    if form is Format.CSV:
+        show_list(EveryRow(mechanism), _COLUMNS, form, document={})
+    elif form is Format.JSON:
+        show_list([], _COLUMNS, form, document=mechanism.to_dict())
+    else:
+        _show_short_list(shown, hidden, rows)
         note(f"noise scale {scale:.6g} for a query that changes by 1 at most when a row changes")
+
+
+def _show_short_list(lines: list[dict[str, Any]], hidden: int, rows: int) -> None:
+    short = len(lines) < rows
+    show_list(lines, (*_COLUMNS, "alike") if short else _COLUMNS, Format.TABLE, document={})
+    if short:
+        left_out = f"; {hidden:,} rows have other shapes, with no more noise, and are left out" if hidden else ""
+        note(
+            f"{len(lines)} of {rows:,} rows are shown: both ends, and between them one for each shape of quilts, with "
+            f"the number of rows alike{left_out}; --format csv has every row"
+        )
+
+
+@contextmanager
+def _waiting(what: str) -> Iterator[None]:
+    """Shows people on the error stream that something goes on; it is taken away at the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+        bar.add_task(what, total=None)
+        yield
 
 
 def _draw_quilts(mechanism: MarkovQuiltMechanism, row: int | None, path: Path) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from everhold.cli.arguments import FormatOption, ModelOption, model_from
-from everhold.cli.failures import arguments_checked
+from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list
 
 if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
     from everhold.planning import Plan
 
 __all__ = ["register"]
@@ -26,8 +27,12 @@ def plan(
     queries: Annotated[int, typer.Option(help="Number of adaptive questions.")],
     rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None,
     overfits: Annotated[
-        int, typer.Option(help="Answers that may come from the holdout, for mechanisms that check guesses.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            help="Answers that may come from the holdout, for mechanisms that check guesses; by default 10, or one for "
+            "each question if fewer."
+        ),
+    ] = None,
     confidence: Annotated[float, typer.Option(help="Probability that all answers are within the radius.")] = 0.95,
     slack: Annotated[
         float, typer.Option(help="No budget is spent on guesses closer than this share of the radius.")
@@ -37,6 +42,9 @@ def plan(
         typer.Option(help="A wished half-width: also print the rows needed and the questions allowed."),
     ] = None,
     model: ModelOption = None,
+    group_size: Annotated[
+        int | None, typer.Option(metavar="INT", help="Rows of one group, which may depend in any way; no --model.")
+    ] = None,
     chart: Annotated[
         Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")
     ] = None,
@@ -50,7 +58,8 @@ def plan(
     A radius is the half-width that holds for all answers at once. Lines marked
     'published' are bounds from the literature, for comparison. The line
     'empirical' is for questions that are fixed before the first answer. With
-    --model the rows depend on each other as the file says.
+    --model the rows depend on each other as the file says; with --group-size 5
+    they come in groups of 5, such as households, that are independent.
 
     Exit codes:
       0  done
@@ -63,7 +72,7 @@ def plan(
     with arguments_checked():
         made = make_plan(
             rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack, radius=radius,
-            dependence=None if model is None else model_from(model),
+            dependence=_dependence(model, group_size),
         )  # fmt: skip
     if chart is not None:
         _draw(made, chart)
@@ -71,6 +80,21 @@ def plan(
     show_list(lines, list(lines[0]), form, document=made.to_dict())
     if form is Format.TABLE:
         note(_advice(made))
+
+
+def _dependence(model: Path | None, group_size: int | None) -> DependenceModel | None:
+    """The declared dependence; None for independent rows."""
+    if model is not None and group_size is not None:
+        raise Misuse("--model and --group-size are both given; expected one of them")
+    if model is not None:
+        return model_from(model)
+    if group_size is None:
+        return None
+    if group_size < 1:
+        raise Misuse(f"--group-size is {group_size}; expected a whole number of at least 1")
+    from everhold.dependence import Groups
+
+    return Groups(group_size)
 
 
 def _draw(made: Plan, path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from everhold.dependence.base import DependenceModel, RowStructure, SeriesFacts
 from everhold.dependence.gaussian_ar1 import GaussianAR1
@@ -12,9 +13,6 @@ from everhold.dependence.markov_chain import MarkovChain
 from everhold.dependence.networks import BayesianNetwork, MarkovNetwork
 from everhold.dependence.pedigree import pedigree
 from everhold.errors import DependenceError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "BayesianNetwork",
@@ -39,16 +37,35 @@ def dependence_from_dict(data: Mapping[str, Any]) -> DependenceModel:
     """The inverse of `DependenceModel.to_dict`.
 
     Raises:
-        DependenceError: If the kind is unknown or the data do not describe a model.
+        DependenceError: If the kind is unknown or the data do not describe a model; an entry that the kind does not
+            know is refused, for a misspelt one would silently be another model.
     """
-    kind = str(data.get("kind"))
-    if kind not in _MODELS:
-        raise DependenceError(f"the dependence model {kind!r} is unknown; expected one of {', '.join(_MODELS)}")
+    if not isinstance(data, Mapping):
+        raise DependenceError(
+            f"a dependence model is not of type {type(data).__name__}; expected plain data such as "
+            '{"kind": "groups", "column": "household"}; see docs/reference/models.md'
+        )
+    kind = data.get("kind")
+    model = _MODELS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        wrong = "the data name no kind of dependence model" if kind is None else f"the kind {kind!r} is unknown"
+        raise DependenceError(f"{wrong}; expected one of {', '.join(_MODELS)}")
+    unknown = [repr(entry) for entry in data if entry != "kind" and entry not in model.entries]
+    if unknown:
+        known = ", ".join(map(repr, sorted(model.entries | {"kind"})))
+        raise DependenceError(
+            f"the data of kind {kind!r} have the unknown {'entry' if len(unknown) == 1 else 'entries'} "
+            f"{', '.join(unknown)}; expected only {known}; mend the name or leave it out"
+        )
     try:
-        return _MODELS[kind].from_dict(data)
+        return model.from_dict(data)
     except DependenceError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
+    except KeyError as fault:
         raise DependenceError(
-            f"the data do not describe a {kind.replace('_', ' ')}: {fault!r}; see docs/reference"
+            f"the data of kind {kind!r} lack the entry {fault.args[0]!r}; expected it; see docs/reference/models.md"
+        ) from None
+    except (TypeError, ValueError, AttributeError, OverflowError) as fault:
+        raise DependenceError(
+            f"the data do not describe a model of kind {kind!r}: {fault}; expected what docs/reference/models.md shows"
         ) from None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["DependenceModel", "RowStructure", "SeriesFacts"]
+__all__ = ["DependenceModel", "RowStructure", "SeriesFacts", "require_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class SeriesFacts:
         training: Where the training rows of the same series stand, seen from the sealed ones.
         step: Usual distance of neighbouring sealed rows in the order, its median, in units of the column (seconds for
             times); None where rows are alone.
-        training_step: The same for the training rows of those series.
+        training_step: The same for the training rows; None where they are alone or there are none.
+        least_step: The least distance of neighbouring sealed rows; None where rows are alone.
         apart: Least distance between the training rows and the sealed rows of one series; None without any.
     """
 
@@ -34,6 +35,7 @@ class SeriesFacts:
     step: float | None = None
     training_step: float | None = None
     apart: float | None = None
+    least_step: float | None = None
 
 
 class RowStructure(Protocol):
@@ -59,6 +61,9 @@ class RowStructure(Protocol):
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
         """How the rows stand when each group of the column ``within`` is put in order."""
 
+    def is_number(self, column: str) -> bool:
+        """Whether a column holds numbers, and no truth values, text or times."""
+
     def unknown_values(
         self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
     ) -> int:
@@ -72,12 +77,14 @@ class DependenceModel(ABC):
 
     Attributes:
         kind: Name of the model in its plain data.
+        entries: Names of all that its plain data may hold besides the kind.
         binomial_tails: Whether averages have the exact binomial-KL tails of independent rows, not only Hoeffding's.
     """
 
     __slots__ = ()
 
     kind: ClassVar[str]
+    entries: ClassVar[frozenset[str]]
     binomial_tails: ClassVar[bool] = False
 
     @abstractmethod
@@ -98,6 +105,7 @@ class DependenceModel(ABC):
 
         Raises:
             DependenceError: If the model says too little to bound it.
+            ValueError: If there is no row.
         """
 
     @abstractmethod
@@ -141,3 +149,13 @@ class DependenceModel(ABC):
             DependenceError: If the model does not match the rows.
         """
         return self
+
+
+def require_rows(rows: int) -> None:
+    """Refuse numbers of rows below 1.
+
+    Raises:
+        ValueError: If there is no row.
+    """
+    if not rows >= 1:
+        raise ValueError(f"the number of rows is {rows}; expected at least 1")

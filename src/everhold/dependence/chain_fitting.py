@@ -5,14 +5,10 @@ The radii hold however often the series visited each state; docs/theory/series.m
 
 from __future__ import annotations
 
-import datetime
 import math
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaln, xlog1py, xlogy
@@ -28,15 +24,15 @@ if TYPE_CHECKING:
 __all__ = [
     "CorrelationSet",
     "TransitionSet",
-    "as_text",
     "bound_correlation",
     "bound_transitions",
+    "continuous",
     "count_transitions",
-    "in_order",
+    "missed",
 ]
 
 _OUTWARD = 1e-12  # added to every radius against rounding
-_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?")
+_FEWEST_VALUES, _MOST_EQUAL = 20, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +162,8 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
 
     Source: Abbasi-Yadkori, Pal, Szepesvari 2011, Theorem 1.
     """
-    numbers = [_numbers(rows) for rows in series]
-    before = np.concatenate([rows[:-1] for rows in numbers])
-    after = np.concatenate([rows[1:] for rows in numbers])
+    before = np.concatenate([rows[:-1] for rows in series])
+    after = np.concatenate([rows[1:] for rows in series])
     start = max(len(before) // 10, 3)
     if len(before) < start + 3:
         raise DependenceError(f"there are {len(before)} steps to learn from; expected at least 6, better hundreds")
@@ -195,108 +190,46 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
     return CorrelationSet(estimate, estimate - width, estimate + width)
 
 
-def _numbers(rows: NDArray[Any]) -> NDArray[np.float64]:
-    try:
-        return rows.astype(np.float64)
-    except (TypeError, ValueError):
-        raise DependenceError("the state is not a number; expected a continuous column; name another column") from None
+def missed(confidence: float) -> float:
+    """What a confidence lacks to 1.
+
+    Raises:
+        ValueError: If it is outside (0, 1).
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
+    return 1.0 - confidence
 
 
-def in_order(table: Any, *, order_by: str, value: str, groups: str | None) -> list[NDArray[Any]]:
-    """The values of a column, series by series, each in order.
+def continuous(series: Sequence[NDArray[Any]], *, name: str) -> list[NDArray[np.float64]]:
+    """Values as numbers that hardly repeat, as those of a continuous column.
 
     Args:
-        table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
-        order_by: Column to sort by.
-        value: Column to return.
-        groups: Column whose equal values make a series; None for one series.
-
-    Returns:
-        One array per series, in the order of the groups' values.
+        series: Values of every series in order, each of shape (rows,).
+        name: Of the column, for messages.
 
     Raises:
-        DependenceError: If a column does not exist, values are missing, or two rows of a series share a place.
+        DependenceError: If they are no numbers, infinite, or classes.
     """
-    wanted = [order_by, value] if groups is None else [order_by, value, groups]
-    order, values, *rest = _columns(table, wanted)
-    places = _codes(_comparable(order, order_by))
-    series = _codes(rest[0]) if rest else np.zeros(len(order), dtype=np.int64)
-    sorting = np.lexsort((places, series))
-    same = np.diff(series[sorting]) == 0
-    ties = int(np.sum(same & (np.diff(places[sorting]) == 0)))
-    if ties:
+    try:
+        numbers = [rows.astype(np.float64) for rows in series]
+    except (TypeError, ValueError):
         raise DependenceError(
-            f"{ties} training rows share their place in column {order_by!r} with the row before; expected one row per "
-            "step; name the column that tells series apart as `groups`, or thin the rows out",
-            rows=ties,
+            f"the column {name!r} is not a number; expected a continuous column; for classes use MarkovChain"
+        ) from None
+    values = np.concatenate(numbers)
+    infinite = int(np.sum(np.isinf(values)))
+    if infinite:
+        raise DependenceError(
+            f"{infinite} training rows have an infinite value in column {name!r}; expected finite numbers; leave such "
+            "series out, or cut the column into classes for MarkovChain",
+            rows=infinite,
         )
-    return list(np.split(values[sorting], np.flatnonzero(~same) + 1))
-
-
-def as_text(values: NDArray[Any]) -> NDArray[Any]:
-    """States as text: whole numbers without a point, truth values in lower case.
-
-    Raises:
-        DependenceError: If values are not text, whole numbers or truth values.
-    """
-    return np.array([_text(value) for value in values.tolist()], dtype=object)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | int):
-        return str(value)
-    raise DependenceError(
-        f"a state is of type {type(value).__name__}; expected text, whole numbers or truth values; cut a continuous "
-        "column into a few classes first"
-    )
-
-
-def _columns(table: Any, names: list[str]) -> list[NDArray[Any]]:
-    if isinstance(table, Mapping):
-        held: dict[str, NDArray[Any]] = {str(name): np.asarray(column) for name, column in table.items()}
-    else:
-        frame = nw.from_native(table)
-        eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-        held = {name: eager[name].to_numpy() for name in names if name in eager.columns}
-    absent = [name for name in names if name not in held]
-    if absent:
-        raise DependenceError(f"the training rows have no column {absent[0]!r}; expected {', '.join(names)}")
-    for name in names:
-        missing = _missing(held[name])
-        if missing:
-            raise DependenceError(
-                f"{missing} training rows have no value in column {name!r}; expected every row of a series; fill the "
-                "column or leave such series out",
-                rows=missing,
-            )
-    return [held[name] for name in names]
-
-
-def _missing(column: NDArray[Any]) -> int:
-    if column.dtype.kind in "mM":
-        return int(np.sum(np.isnat(column)))
-    return int(np.sum([value is None or value != value for value in column.tolist()]))  # only not-a-number differs
-
-
-def _comparable(order: NDArray[Any], name: str) -> NDArray[Any]:
-    """An order column that sorts as it is meant: numbers, dates and times, or their ISO text; '10' comes before '9'."""
-    if order.dtype.kind not in "OUT":
-        return order
-    values = order.tolist()
-    if all(isinstance(value, datetime.date) for value in values):
-        return order
-    if all(isinstance(value, str) and _ISO.fullmatch(value) for value in values):
-        return order.astype("datetime64[us]")
-    raise DependenceError(
-        f"the column {name!r} does not put rows in order: it holds text or mixed values, and '10' comes before '9'; "
-        "expected numbers, dates or times; make a column of such a type"
-    )
-
-
-def _codes(column: NDArray[Any]) -> NDArray[np.int64]:
-    """The rank of every value among the different ones."""
-    return np.asarray(np.unique(column, return_inverse=True)[1], dtype=np.int64)
+    counts = np.unique(values, return_counts=True)[1]
+    if len(counts) < min(_FEWEST_VALUES, len(values)) or counts.max() > max(_MOST_EQUAL * len(values), 1.0):
+        raise DependenceError(
+            f"the values of column {name!r} repeat: {len(counts)} different ones in {len(values):,} training rows, the "
+            f"most common in {counts.max() / len(values):.0%} of them; expected a continuous column; for classes use "
+            "MarkovChain"
+        )
+    return numbers

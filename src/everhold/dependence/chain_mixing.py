@@ -16,6 +16,7 @@ __all__ = ["Chain", "Contraction"]
 
 _EXPLORED = 512  # steps after which contraction coefficients of a set of chains are only multiplied
 _SMALLEST = 1e-290
+_OUTWARD = 1.0 + 1e-12
 
 
 class Chain:
@@ -136,8 +137,8 @@ class Contraction:
 
     @property
     def exact(self) -> bool:
-        """Whether the chain is known."""
-        return not self.radii.any()
+        """Whether the chain is known; there is one chain of one state."""
+        return not self.radii.any() or self.chain.states == 1
 
     @cached_property
     def rate(self) -> float:
@@ -147,16 +148,17 @@ class Contraction:
         return float(np.min(self._first[1:] ** (1.0 / np.arange(1, len(self._first)))))
 
     def at(self, step: int, count: int) -> NDArray[np.float64]:
-        """d(h) for h = 0, step, ..., (count - 1) step, shape (count,)."""
+        """d(h) for h = 0, step, ..., (count - 1) step, shape (count,).
+
+        Beyond 512 steps ``d(h) <= d(a)^k d(h - k a)`` with the a whose d falls fastest; it never underflows to 0.
+        """
         if self.exact:
             return np.asarray(self.chain.distances(step, count).max(axis=0, initial=0.0))
         steps = step * np.arange(count)
         best = 1 + int(np.argmin(self._first[1:] ** (1.0 / np.arange(1, len(self._first)))))
         times, rest = np.divmod(steps, best)
-        return np.asarray(
-            np.where(steps < len(self._first), self._first[np.minimum(steps, _EXPLORED)], 0.0)
-            + np.where(steps < len(self._first), 0.0, self._first[best] ** times * self._first[rest])
-        )
+        far = np.maximum(self._first[best] ** times * self._first[rest], _SMALLEST)
+        return np.where(steps <= _EXPLORED, self._first[np.minimum(steps, _EXPLORED)], far)
 
     @cached_property
     def _first(self) -> NDArray[np.float64]:
@@ -168,7 +170,7 @@ class Contraction:
         before = np.concatenate([[0.0], np.cumsum(coefficients[:-1])])[:-1]  # sum over j < h - 1
         drift = own[:, None] * coefficients[:-1] + self.radii.max() * before
         d = np.ones(_EXPLORED + 1)
-        d[1:] = np.minimum((pairs[:, 1:] + drift).max(axis=0), 1.0)
+        d[1:] = np.minimum((pairs[:, 1:] + drift).max(axis=0) * _OUTWARD, 1.0)  # more than sums and products round
         for steps in range(2, _EXPLORED + 1):
             d[steps] = min(d[steps], float(np.min(d[1:steps] * d[steps - 1 : 0 : -1])))
             d[steps] = max(d[steps], _SMALLEST)  # an upper bound must not underflow: roots are taken of it

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from everhold.dependence.base import require_rows
 from everhold.dependence.chain_coupling import GaussianCoupling
-from everhold.dependence.chain_fitting import bound_correlation, in_order
-from everhold.dependence.series import SeriesModel
+from everhold.dependence.chain_fitting import bound_correlation, continuous, missed
+from everhold.dependence.ordered_rows import in_order
+from everhold.dependence.series import SERIES_ENTRIES, SeriesModel
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from everhold.dependence.base import RowStructure
     from everhold.dependence.chain_coupling import Coupling
 
 __all__ = ["GaussianAR1"]
@@ -45,6 +48,7 @@ class GaussianAR1(SeriesModel):
     """
 
     kind: ClassVar[str] = "gaussian_ar1"
+    entries: ClassVar[frozenset[str]] = SERIES_ENTRIES | {"correlation"}
 
     correlation: float
     order_by: str | None
@@ -77,40 +81,41 @@ class GaussianAR1(SeriesModel):
     def fit(
         cls,
         table: Any,
-        *,
         order_by: str,
         state: str,
+        *,
         groups: str | None = None,
         gap: float | None = None,
         confidence: float = 0.99,
     ) -> Self:
-        """Bound the correlation from training rows, which come one step after the other.
+        """Bound the correlation from training rows that follow each other by one step.
 
         With probability at least ``confidence`` the true ``|r|`` is at most the model's `correlation`. It is assumed
-        that the noise is normal and its variance constant.
+        that the noise is normal and its variance constant. Only pairs of rows one usual step (the median) apart count.
 
         Args:
             table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
             order_by: Column that puts the rows of a series in order.
-            state: Column of numbers.
+            state: Column of numbers that hardly repeat.
             groups: Column whose equal values make a series.
             gap: Number of rows left out between these rows and the sealed rows of a series.
             confidence: In (0, 1).
 
         Raises:
-            DependenceError: If rows are missing or tied, or a correlation of 1 cannot be ruled out.
+            DependenceError: If values are missing, infinite or classes, rows are tied or have no even steps, or a
+                correlation of 1 cannot be ruled out.
+            ValueError: If `confidence` is outside (0, 1).
         """
-        if not 0.0 < confidence < 1.0:
-            raise DependenceError(f"confidence is {confidence}; expected a number strictly between 0 and 1, like 0.99")
-        series = in_order(table, order_by=order_by, value=state, groups=groups)
-        bound = bound_correlation(series, miss=1.0 - confidence)
+        miss = missed(confidence)
+        series = continuous(in_order(table, order_by=order_by, value=state, groups=groups), name=state)
+        bound = bound_correlation(series, miss=miss)
         largest = max(abs(bound.least), abs(bound.largest))
         if largest >= 1.0:
             raise DependenceError(
-                f"correlations from {bound.least:.3f} to {bound.largest:.3f} are consistent with the {len(series)} "
-                "training series; expected less than 1; give more training rows, or take differences of rows"
+                f"correlations from {bound.least:.3f} to {bound.largest:.3f} are consistent with the "
+                "training rows; expected less than 1; give more training rows, or take differences of rows"
             )
-        return cls(largest, order_by=order_by, state=state, groups=groups, gap=gap, miss=1.0 - confidence)
+        return cls(largest, order_by=order_by, state=state, groups=groups, gap=gap, miss=miss)
 
     @property
     def fitted(self) -> bool:
@@ -131,13 +136,23 @@ class GaussianAR1(SeriesModel):
 
     def concentration(self, rows: int) -> float:
         """``n (1 - |r|)/(1 + |r|)`` (S5; Fan, Jiang, Sun 2021), or one row per series if that is more; rounded down."""
+        require_rows(rows)
         norm = abs(self.correlation)
         uniform = self._uniform_rows(self._coupling(), rows)
         return min(max(uniform, rows * (1.0 - norm) / (1.0 + norm) * (1.0 - 1e-12)), float(rows))
 
+    def _check_state(self, structure: RowStructure) -> None:
+        """Refuse rows whose state is missing or no number."""
+        super()._check_state(structure)
+        if self.state is not None and not structure.is_number(self.state):
+            raise DependenceError(
+                f"the column {self.state!r} of the state holds no numbers; expected a continuous column; for classes "
+                "use MarkovChain"
+            )
+
     def describe(self) -> str:
         """The assumption in one plain sentence."""
-        of = "an unobserved number" if self.state is None else f"the number in column {self.state!r}"
+        of = "the number" if self.state is None else f"the number in column {self.state!r}"
         bound = "at most " if self.fitted else ""
         return self._said(
             f"{of} is a stationary Gaussian autoregression of order 1 with absolute correlation {bound}"
@@ -150,7 +165,7 @@ class GaussianAR1(SeriesModel):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`; ``{"kind": "gaussian_ar1", "correlation": 0.5}`` is enough."""
         return cls(float(data["correlation"]), **cls._read_settings(data))
 
 

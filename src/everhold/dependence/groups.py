@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from everhold.dependence.base import DependenceModel
+from everhold.dependence.base import DependenceModel, require_rows
 from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from everhold.dependence.base import RowStructure
     from everhold.privacy.curves import PrivacyCurve
@@ -35,7 +36,7 @@ class Groups(DependenceModel):
         counts: Pairs (size, number of groups of that size), by size; empty until the sizes are known.
 
     Raises:
-        DependenceError: If a size is not a whole number of at least 1.
+        DependenceError: If a size is not a whole number of at least 1, or the name of the column is empty.
 
     Examples:
         >>> Groups([2, 2, 4]).concentration(8)
@@ -45,16 +46,18 @@ class Groups(DependenceModel):
     """
 
     kind: ClassVar[str] = "groups"
+    entries: ClassVar[frozenset[str]] = frozenset({"column", "counts", "sizes"})
 
     column: str | None
     counts: tuple[tuple[int, int], ...]
 
     def __init__(self, groups: str | int | Iterable[int]) -> None:
         if isinstance(groups, str):
+            if not groups:
+                raise DependenceError("the column of the groups has no name; expected the name of a column, or sizes")
             self._set(groups, {})
         else:
-            sizes = [groups] if isinstance(groups, int) else list(groups)
-            self._set(None, Counter(map(_whole, sizes)))
+            self._set(None, Counter(map(_whole, groups if isinstance(groups, Iterable) else [groups])))
             if not self.counts:
                 raise DependenceError("there are no groups; expected at least one size; name a column or give sizes")
 
@@ -102,6 +105,7 @@ class Groups(DependenceModel):
 
     def concentration(self, rows: int) -> float:
         """``n^2 / sum k_c^2`` for groups of sizes k_c (S5); for other numbers of rows in proportion."""
+        require_rows(rows)
         return rows * self.rows / sum(size * size * number for size, number in self._known())
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
@@ -144,18 +148,24 @@ class Groups(DependenceModel):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; ``{"kind": "groups", "sizes": [...]}`` is understood, too."""
+        """The inverse of `to_dict`; ``{"kind": "groups"}`` with a ``column`` or ``sizes`` alone is understood, too."""
+        column, counts = data.get("column"), data.get("counts") or []
         if "sizes" in data:
+            if isinstance(data["sizes"], str) or counts or column is not None:
+                raise DependenceError("sizes of groups are numbers and stand alone; expected no column or counts, too")
             return cls(data["sizes"])
-        counts = {_whole(size): _whole(number) for size, number in data["counts"]}
-        if not counts and data.get("column") is not None:
-            return cls(str(data["column"]))
-        return cls.of_counts(counts, column=data.get("column"))
+        if not isinstance(column, str | None):
+            raise DependenceError(f"the column of the groups is {column!r}; expected the name of a column")
+        if counts:
+            return cls.of_counts({_whole(size): _whole(number) for size, number in counts}, column=column)
+        if column is None:
+            raise DependenceError("the data say nothing about the groups; expected a column, sizes or counts")
+        return cls(column)
 
 
 def _whole(size: Any) -> int:
     try:
-        number = operator.index(size)
+        number = 0 if isinstance(size, bool) else operator.index(size)
     except TypeError:
         number = 0
     if number < 1:

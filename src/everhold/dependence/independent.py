@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from everhold.dependence.base import DependenceModel
+from everhold.dependence.base import DependenceModel, require_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,7 @@ class Independent(DependenceModel):
     """
 
     kind: ClassVar[str] = "independent"
+    entries: ClassVar[frozenset[str]] = frozenset()
     binomial_tails: ClassVar[bool] = True
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
@@ -33,6 +34,7 @@ class Independent(DependenceModel):
 
     def concentration(self, rows: int) -> float:
         """All rows count (S5)."""
+        require_rows(rows)
         return float(rows)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from everhold.dependence.base import require_rows
 from everhold.dependence.chain_coupling import ChainCoupling, UniformCoupling
-from everhold.dependence.chain_fitting import as_text, bound_transitions, count_transitions, in_order
+from everhold.dependence.chain_fitting import bound_transitions, count_transitions, missed
 from everhold.dependence.chain_mixing import Chain, Contraction
-from everhold.dependence.series import SeriesModel
+from everhold.dependence.ordered_rows import as_text, in_order
+from everhold.dependence.series import SERIES_ENTRIES, SeriesModel
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class MarkovChain(SeriesModel):
     """
 
     kind: ClassVar[str] = "markov_chain"
+    entries: ClassVar[frozenset[str]] = SERIES_ENTRIES | {"transition", "states", "initial", "uncertainty"}
 
     transition: tuple[tuple[float, ...], ...]
     states: tuple[str, ...]
@@ -86,23 +89,17 @@ class MarkovChain(SeriesModel):
         miss: float = 0.0,
         lengths: Iterable[Iterable[int]] | None = None,
     ) -> None:
-        matrix = tuple(tuple(map(float, row)) for row in transition)
+        matrix = _checked_matrix(transition)
         size = len(matrix)
-        if not 1 <= size <= _MOST_STATES or any(len(row) != size for row in matrix):
-            raise DependenceError(
-                f"the transition matrix has {size} rows or is not square; expected 1 to {_MOST_STATES} states and one "
-                "probability for each next state"
-            )
-        for row in matrix:
-            _check_law(row, "a row of the transition matrix")
         names = tuple(map(str, range(size))) if states is None else tuple(map(str, states))
         if len(set(names)) != size or len(names) != size:
             raise DependenceError(f"there are {len(names)} names for {size} states; expected one each, all different")
-        first = "stationary" if isinstance(initial, str) else tuple(map(float, initial))
-        if isinstance(initial, str) and initial != "stationary":
-            raise DependenceError(f"initial is {initial!r}; expected 'stationary' or a probability for each state")
-        if not isinstance(first, str):
-            _check_law(first, "the initial law", states=size)
+        first: Literal["stationary"] | tuple[float, ...] = "stationary"
+        if isinstance(initial, str):
+            if initial != "stationary":
+                raise DependenceError(f"initial is {initial!r}; expected 'stationary' or a probability for each state")
+        else:
+            first = _checked_law(initial, "the initial law", states=size)
         object.__setattr__(self, "transition", matrix)
         object.__setattr__(self, "states", names)
         object.__setattr__(self, "initial", first)
@@ -113,18 +110,19 @@ class MarkovChain(SeriesModel):
     def fit(
         cls,
         table: Any,
-        *,
         order_by: str,
         state: str,
+        *,
         groups: str | None = None,
         gap: float | None = None,
         states: Sequence[str] | None = None,
         confidence: float = 0.99,
     ) -> Self:
-        """Learn the chain from training rows, which come one step after the other.
+        """Learn the chain from training rows that follow each other by one step.
 
         The true matrix is within ``uncertainty`` with probability at least ``confidence``, whatever the chain; what it
-        lacks to 1 is part of `miss` and of every promise. That there are no other states is assumed.
+        lacks to 1 is part of `miss` and of every promise. That there are no other states is assumed. Only pairs of rows
+        that are one usual step (the median) apart count.
 
         Args:
             table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
@@ -136,18 +134,22 @@ class MarkovChain(SeriesModel):
             confidence: In (0, 1).
 
         Raises:
-            DependenceError: If rows are missing or tied, or a state was never left.
+            DependenceError: If values are missing, rows are tied or have no even steps, there are too many states, or
+                one was never left.
+            ValueError: If `confidence` is outside (0, 1).
 
         Examples:
             >>> rows = {"day": range(400), "rain": [day // 2 % 2 for day in range(400)]}
             >>> MarkovChain.fit(rows, order_by="day", state="rain").transition
             ((0.5, 0.5), (0.497..., 0.502...))
         """
-        miss = _missed(confidence)
+        miss = missed(confidence)
         series = [as_text(rows) for rows in in_order(table, order_by=order_by, value=state, groups=groups)]
         names = sorted(set().union(*series)) if states is None else list(map(str, states))
         if len(names) < 2:
             raise DependenceError(f"there is {len(names)} state in column {state!r}; expected at least two")
+        if len(names) > _MOST_STATES:
+            raise DependenceError(_too_many(len(names), sum(map(len, series)), state))
         bound = bound_transitions(count_transitions(series, names), miss=miss)
         return cls(
             bound.transition.tolist(),
@@ -234,6 +236,7 @@ class MarkovChain(SeriesModel):
         Raises:
             DependenceError: If the series need not forget its first state.
         """
+        require_rows(rows)
         uniform = self._uniform_rows(self._coupling(), rows)
         norm = self._norm()
         return min(max(uniform, rows * (1.0 - norm) / (1.0 + norm) * (1.0 - 1e-12)), float(rows))
@@ -268,15 +271,17 @@ class MarkovChain(SeriesModel):
             return
         unknown = structure.unknown_values(self.state, frozenset(self.states))
         if unknown:
+            unnamed = self.states == tuple(map(str, range(len(self.states))))
             raise DependenceError(
-                f"{unknown} rows have a value in column {self.state!r} that is none of the {len(self.states)} states "
-                "of the chain; expected only these; add the missing states to the chain",
+                f"{unknown} sealed and training rows have a value in column {self.state!r} that is no state of the "
+                f"chain; the chain's states are {_listed(self.states)}; "
+                + ("name them with states=[...]" if unnamed else "add the missing states to the chain"),
                 rows=unknown,
             )
 
     def describe(self) -> str:
         """The assumption in one plain sentence."""
-        of = "an unobserved state" if self.state is None else f"the state in column {self.state!r}"
+        of = "the state" if self.state is None else f"the state in column {self.state!r}"
         chain = f"{of} follows a Markov chain of {len(self.states)} states"
         if self.initial == "stationary":
             chain += " in its stationary law"
@@ -330,17 +335,51 @@ def _influences(chain: Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
     return result
 
 
-def _missed(confidence: float) -> float:
-    if not 0.0 < confidence < 1.0:
-        raise DependenceError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
-    return 1.0 - confidence
+def _too_many(states: int, rows: int, column: str) -> str:
+    told = "every row has a state of its own: " if states == rows else ""
+    return (
+        f"{told}{states:,} states in {rows:,} rows of column {column!r}; expected at most {_MOST_STATES}; cut the "
+        "column into a few classes"
+    )
 
 
-def _check_law(law: tuple[float, ...], name: str, *, states: int | None = None) -> None:
+def _listed(states: tuple[str, ...]) -> str:
+    shown = ", ".join(map(repr, states[:8]))
+    return shown if len(states) <= 8 else f"{shown}, ... ({len(states)} states)"
+
+
+def _checked_matrix(transition: Iterable[Iterable[float]]) -> tuple[tuple[float, ...], ...]:
+    try:
+        rows = list(transition)
+    except TypeError:
+        raise DependenceError(
+            f"the transition matrix is {transition!r}; expected a list of rows, one for each state"
+        ) from None
+    size = len(rows)
+    if not 1 <= size <= _MOST_STATES:
+        raise DependenceError(
+            f"the transition matrix has {size} rows; expected one for each of 1 to {_MOST_STATES} states"
+        )
+    return tuple(
+        _checked_law(row, f"row {number} of the transition matrix", states=size) for number, row in enumerate(rows, 1)
+    )
+
+
+def _checked_law(given: Iterable[float], name: str, *, states: int) -> tuple[float, ...]:
+    try:
+        law = tuple(map(float, [] if isinstance(given, str) else given))
+    except (TypeError, ValueError):
+        raise DependenceError(f"{name} holds something that is not a number; expected probabilities") from None
+    if len(law) != states:
+        raise DependenceError(f"{name} has {len(law)} entries; expected {states}, one for each state")
+    for chance in law:
+        if not 0.0 <= chance <= 1.0:
+            wrong = "is not a number" if math.isnan(chance) else "is negative" if chance < 0.0 else "is above 1"
+            raise DependenceError(f"{name} has the entry {chance}, which {wrong}; expected probabilities")
     total = math.fsum(law)
-    wrong = not all(0.0 <= chance <= 1.0 for chance in law) or not abs(total - 1.0) <= 1e-9
-    if wrong or (states is not None and len(law) != states):
-        raise DependenceError(f"{name} has {len(law)} entries with sum {total}; expected probabilities that sum to 1")
+    if abs(total - 1.0) > 1e-9:
+        raise DependenceError(f"{name} sums to {total:.12g}; expected 1; scale it, or mend its entries")
+    return law
 
 
 def _checked_radii(uncertainty: float | Iterable[float] | None, states: int) -> tuple[float, ...] | None:

@@ -342,8 +342,19 @@ def _scope(tokens: _Tokens, names: Sequence[str]) -> tuple[str, ...]:
     return scope
 
 
+def _expect(given: Any, what: str, *methods: str) -> None:
+    if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
+        kind = f"the class {given.__name__}" if isinstance(given, type) else f"something of type {type(given).__name__}"
+        raise DependenceError(f"{kind} was given; expected a {what}; build the network with that library, or from_file")
+
+
 def pyagrum_nodes(network: Any) -> NodeTables:
-    """The nodes of a ``pyagrum.BayesNet``."""
+    """The nodes of a ``pyagrum.BayesNet``.
+
+    Raises:
+        DependenceError: If it is none.
+    """
+    _expect(network, "pyagrum.BayesNet", "names", "cpt")
     nodes: NodeTables = {}
     for name in sorted(network.names()):
         own, *above = network.cpt(name).names
@@ -353,7 +364,12 @@ def pyagrum_nodes(network: Any) -> NodeTables:
 
 
 def pyagrum_factors(network: Any) -> FactorList:
-    """The states and factors of a ``pyagrum.MarkovRandomField``."""
+    """The states and factors of a ``pyagrum.MarkovRandomField``.
+
+    Raises:
+        DependenceError: If it is none.
+    """
+    _expect(network, "pyagrum.MarkovRandomField", "names", "variable", "factors", "factor")
     states = {name: network.variable(name).domainSize() for name in sorted(network.names())}
     scopes = [tuple(network.factor(nodes).names) for nodes in network.factors()]
     factors = [(s, _pyagrum_table(network.factor({network.idFromName(n) for n in s}), s)) for s in sorted(scopes)]
@@ -371,7 +387,11 @@ def pgmpy_nodes(model: Any) -> NodeTables:
     """The nodes of a discrete Bayesian network of pgmpy, by its ``get_cpds()``.
 
     Tables have the node's own states first there; states of parents are put in the order of the parent's own table.
+
+    Raises:
+        DependenceError: If it is none, or its tables do not agree.
     """
+    _expect(model, "discrete Bayesian network of pgmpy", "get_cpds")
     cpds = {cpd.variables[0]: cpd for cpd in model.get_cpds()}
     own = {name: cpd.state_names[name] for name, cpd in cpds.items()}
     nodes: NodeTables = {}
@@ -382,7 +402,12 @@ def pgmpy_nodes(model: Any) -> NodeTables:
 
 
 def pgmpy_factors(model: Any) -> FactorList:
-    """The states and factors of a discrete Markov network of pgmpy, by its ``get_factors()``."""
+    """The states and factors of a discrete Markov network of pgmpy, by its ``get_factors()``.
+
+    Raises:
+        DependenceError: If it is none, or its tables do not agree.
+    """
+    _expect(model, "discrete Markov network of pgmpy", "get_factors")
     factors = model.get_factors()
     first: dict[Any, Sequence[Any]] = {}
     for factor in factors:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from everhold.dependence import network_files
-from everhold.dependence.base import DependenceModel
+from everhold.dependence.base import DependenceModel, require_rows
 from everhold.dependence.factors import Factor, FactorModel
 from everhold.dependence.leakage import LeakageCurve
 from everhold.dependence.network_concentration import (
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BayesianNetwork", "MarkovNetwork", "Network"]
 
+_ENTRIES = frozenset({"row", "training", "names", "states", "latent", "tables", "table_of"})
 _SUM_TOLERANCE = 1e-6
 _SUM_ROUNDING = 1e-12  # smaller deviations from 1 are left alone, so that plain data come back as they were
 
@@ -189,6 +190,7 @@ class Network(DependenceModel):
 
     def concentration(self, rows: int) -> float:
         """``n^2`` over the sum of the ``D_i^2`` (S5); for other numbers of rows in proportion."""
+        require_rows(rows)
         return rows * min(self.rows / self._proxy, 1.0)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
@@ -328,6 +330,7 @@ class BayesianNetwork(Network):
     """
 
     kind: ClassVar[str] = "bayesian_network"
+    entries: ClassVar[frozenset[str]] = _ENTRIES | {"parents"}
     _title: ClassVar[str] = "Bayesian network"
 
     def __init__(
@@ -493,6 +496,7 @@ class MarkovNetwork(Network):
     """
 
     kind: ClassVar[str] = "markov_network"
+    entries: ClassVar[frozenset[str]] = _ENTRIES | {"factors"}
     _title: ClassVar[str] = "Markov network"
 
     def __init__(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
-from everhold.dependence.base import DependenceModel
+from everhold.dependence.base import DependenceModel, require_rows
 from everhold.dependence.chain_coupling import mean_tail, spread
 from everhold.dependence.leakage import LeakageCurve, RowClass
-from everhold.errors import DependenceError
+from everhold.errors import DependenceError, DependenceWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from everhold.dependence.chain_coupling import Coupling, Lengths
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["SeriesModel"]
+__all__ = ["SERIES_ENTRIES", "SeriesModel"]
 
 _LARGEST_GAP = 10**12
+SERIES_ENTRIES = frozenset({"order_by", "state", "groups", "gap", "miss", "lengths"})
 
 
 class SeriesModel(DependenceModel):
@@ -50,6 +52,9 @@ class SeriesModel(DependenceModel):
         settings["lengths"] = _checked_lengths(settings["lengths"])
         if not 0.0 <= settings["fit_miss"] < 1.0:
             raise DependenceError(f"miss is {settings['fit_miss']}; expected a probability below 1, such as 0.01")
+        for name in ("order_by", "state", "groups"):
+            if settings[name] is not None and not (isinstance(settings[name], str) and settings[name]):
+                raise DependenceError(f"{name} is {settings[name]!r}; expected the name of a column")
         for name, value in settings.items():
             object.__setattr__(self, name, value)
 
@@ -101,6 +106,7 @@ class SeriesModel(DependenceModel):
         Raises:
             DependenceError: If the series need not forget its first state.
         """
+        require_rows(rows)
         coupling, lengths = self._coupling(), self._lengths_of(rows)
         if self._independent(coupling):
             return curve
@@ -124,6 +130,8 @@ class SeriesModel(DependenceModel):
 
     def _uniform_rows(self, coupling: Coupling, rows: int) -> float:
         """``n^2 / sum_i D_i^2`` (S5, Kontorovich and Ramanan), or ``n^2 / sum_c L_c^2`` for series of lengths L_c."""
+        if self._independent(coupling):
+            return float(rows)
         lengths = self._lengths_of(rows)
         total = sum(length * number for length, number in lengths)
         tail = mean_tail(coupling, max(length for length, _ in lengths), backward=False, worst=True)
@@ -135,7 +143,11 @@ class SeriesModel(DependenceModel):
         return max(length for length, _ in self._lengths_of(rows)) / epsilon
 
     def bind(self, structure: RowStructure) -> Self:
-        """Look up how long the series are; the training rows of a series must lie on one side of the sealed ones."""
+        """Look up how long the series are; the training rows of a series must lie on one side of the sealed ones.
+
+        Warns:
+            DependenceWarning: If they lie among the sealed ones and are declared independent with an infinite gap.
+        """
         if self.order_by is None:
             raise DependenceError(
                 "the model does not say in which order the rows are; expected a column, for rows in a file have no "
@@ -154,6 +166,17 @@ class SeriesModel(DependenceModel):
             )
         if self.gap is None or math.isfinite(self.gap):
             self._check_training(facts.training)
+            self._check_gap(facts)
+        elif facts.training == "among":
+            warnings.warn(
+                "training rows lie among the sealed rows of the same series, and gap=math.inf says that they are "
+                "another series that is independent of the sealed one, as another station's days are; if they are "
+                "neighbours of the sealed rows, the promise is false: seal a later stretch and declare its gap, or "
+                "tell the series apart with groups=...",
+                DependenceWarning,
+                stacklevel=5,  # the caller of Holdout.create
+            )
+        if self.fit_miss:
             self._check_steps(facts)
         self._check_state(structure)
         return type(self).from_dict({**self.to_dict(), "lengths": sorted(facts.lengths.items())})
@@ -171,21 +194,32 @@ class SeriesModel(DependenceModel):
                 "training rows are another, independent series"
             )
 
-    def _check_steps(self, facts: SeriesFacts) -> None:
-        """Hold the declared gap, and the steps that the model may have been fitted to, against the order column."""
-        if facts.step is None or facts.step <= 0.0:
+    def _check_gap(self, facts: SeriesFacts) -> None:
+        """Hold the declared gap against the order column."""
+        if not facts.step or facts.apart is None or self.gap is None:
             return
-        if facts.apart is not None and self.gap is not None and facts.apart < (self.gap + 0.5) * facts.step:
+        if facts.apart < (self.gap + 0.5) * facts.step:
             raise DependenceError(
                 f"the gap is declared as {int(self.gap):,} rows, and in column {self.order_by!r} the nearest training "
                 f"row is {facts.apart / facts.step:.3g} steps from a sealed one; expected at least "
                 f"{int(self.gap) + 1:,}; declare the true gap, or leave more rows out"
             )
-        if self.fit_miss and facts.training_step is not None and facts.training_step > 1.5 * facts.step:
+
+    def _check_steps(self, facts: SeriesFacts) -> None:
+        """Hold the steps that the model was fitted to against those of the sealed rows."""
+        if not facts.step or not facts.training_step:
+            return
+        if facts.training_step > 1.5 * facts.step:
             raise DependenceError(
                 f"the training rows are {facts.training_step / facts.step:.3g} times as far apart as the sealed ones "
                 f"in column {self.order_by!r}, so what was fitted to them is too little dependence; expected the same "
                 "steps; fit the model to rows as dense as the sealed ones"
+            )
+        if facts.least_step is not None and facts.least_step < facts.training_step / 2.0:
+            raise DependenceError(
+                f"some sealed rows are only {facts.least_step / facts.training_step:.3g} steps apart in column "
+                f"{self.order_by!r}, and the model was fitted to whole steps; expected one row per step; thin the rows "
+                "out, or order them by a column that counts the steps"
             )
 
     def _check_state(self, structure: RowStructure) -> None:
@@ -219,7 +253,9 @@ class SeriesModel(DependenceModel):
         if self.groups is not None:
             parts = f"the sealed rows are independent series (equal values of column {self.groups!r})"
         said = f"{parts}{ordered}, one row per step; {what}"
-        if self.gap is None:
+        if self.gap is None and self.fitted:
+            said += "; the gap to the sealed rows is not declared yet"
+        elif self.gap is None:
             said += "; no training row belongs to the same series"
         elif math.isinf(self.gap):
             said += "; the training rows are independent of the sealed rows"
@@ -234,7 +270,7 @@ def _checked_gap(gap: Any) -> float | None:
     if gap is None or gap == math.inf:
         return None if gap is None else math.inf
     try:
-        number = operator.index(gap)
+        number = -1 if isinstance(gap, bool) else operator.index(gap)
     except TypeError:
         number = -1
     if not 0 <= number <= _LARGEST_GAP:

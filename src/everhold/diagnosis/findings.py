@@ -53,11 +53,13 @@ class Finding:
         missing: Rows without a value in the column; each counts as a group of its own.
         in_file: Whether the rows lie in the file group by group, or in that order; shuffled rows do not.
         local: The correlation beyond what the neighbouring value shares, for groups that are whole numbers.
+        memory: For a series, the correlation of the autoregression whose averages vary as much, from the first 20
+            lags, not only from neighbours: noise in the outcome hides how slowly rows forget. None for groups.
         effective_rows: What the sealed rows would be worth, if their groups have sizes like those found here.
         radius: What the radius would then be with the same mechanism, tuned anew; None where there is none, or where
             it was not computed, as for attributes.
-        estimate: Whether the correlation itself enters the last two, as for a series, whose model would be fitted with
-            a margin. For groups only the sizes enter.
+        estimate: Whether the measured memory itself enters the last two, as for a series, whose model would be fitted
+            with a margin. For groups only the sizes enter.
         states: Number of different values of the outcome.
     """
 
@@ -72,6 +74,7 @@ class Finding:
     missing: int = 0
     in_file: bool = False
     local: float | None = None
+    memory: float | None = None
     effective_rows: float | None = None
     radius: float | None = None
     estimate: bool = False
@@ -86,7 +89,7 @@ class Finding:
         """
         if self.sizes:
             return Groups.of_counts(dict(self.sizes), column=self.column)
-        return GaussianAR1(self.correlation, order_by=self.column, gap=math.inf)
+        return GaussianAR1(self._memory, order_by=self.column, gap=math.inf)
 
     @property
     def share(self) -> float:
@@ -94,7 +97,11 @@ class Finding:
         if self.sizes:
             rows = sum(size * number for size, number in self.sizes)
             return rows / sum(size * size * number for size, number in self.sizes)
-        return (1.0 - abs(self.correlation)) / (1.0 + abs(self.correlation))
+        return (1.0 - abs(self._memory)) / (1.0 + abs(self._memory))
+
+    @property
+    def _memory(self) -> float:
+        return self.correlation if self.memory is None else self.memory
 
     @property
     def clear(self) -> bool:
@@ -262,6 +269,7 @@ def _as_series(column: Column, outcome: _Outcome) -> Finding | None:
         standard_error=alike.standard_error,
         p_value=alike.p_value,
         missing=int(np.count_nonzero(column.ranks < 0)),
+        memory=alike.memory,
         in_file=float(np.mean(np.diff(known) >= 0)) >= _ORDERED,
         estimate=True,
         states=outcome.states,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -136,7 +137,7 @@ def _worth_table(result: DemoResult) -> Table:
             f"{line.effective_rows:,.0f}",
             _correlation(line.within),
             _correlation(line.left),
-            f"{_points(line.radius)} pts" if line.radius < _VACUOUS else "-",
+            f"{_within(line.radius)} pts" if line.radius < _VACUOUS else "-",
         )
     table.caption = (
         "within, left: correlation of being late on training flights, in one group and between groups of one day (for "
@@ -176,7 +177,24 @@ def _trial_cells(trial: Trial) -> list[str]:
 
 
 def _between(low: float | None, high: float | None) -> str:
-    return "-" if low is None or high is None else f"{100.0 * low:.1f}-{high:.1%}"
+    return "-" if low is None or high is None else f"{_tenths(low, ROUND_FLOOR)}-{_tenths(high, ROUND_CEILING)}%"
+
+
+def _tenths(share: float, direction: str) -> Decimal:
+    """Per cent with one decimal, rounded to one side: an interval or a radius that is shown must still hold."""
+    return (Decimal(repr(float(share))) * 100).quantize(Decimal("0.1"), rounding=direction)
+
+
+def _within(radius: float) -> str:
+    """A radius in points, rounded up."""
+    return str(_tenths(radius, ROUND_CEILING))
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    """An interval in words, rounded outwards."""
+    if low is None or high is None:
+        return "no interval"
+    return f"{_tenths(low, ROUND_FLOOR)}% to {_tenths(high, ROUND_CEILING)}%"
 
 
 def _percent(share: float | None) -> str:
@@ -188,7 +206,7 @@ def _points(share: float) -> str:
 
 
 def _promised(radius: float) -> str:
-    return f"±{_points(radius)} points" if radius < _VACUOUS else "no promise"
+    return f"±{_within(radius)} points" if radius < _VACUOUS else "no promise"
 
 
 def _inside(trial: Trial) -> bool:
@@ -210,13 +228,13 @@ def closing_of_worth(result: DemoResult) -> str:
         "promises are about that year. Other days like these have other queues and other weather, and about them "
         f"{rows} flights say less: being late correlates by {_correlation(hour.within)} between training flights of "
         f"one hour at one airport. If such flights may move together in any way, {rows} rows are worth "
-        f"{hour.effective_rows:,.0f}, and the third certificate says so: within {_points(hour.radius)} points in place "
-        f"of {_points(alone.radius)}, with the assumption in words, and how to tell that it is wrong.",
+        f"{hour.effective_rows:,.0f}, and the third certificate says so: within {_within(hour.radius)} points in place "
+        f"of {_within(alone.radius)}, with the assumption in words, and how to tell that it is wrong.",
         *_of_the_best_by_hour(result),
         "The assumption is not the whole story: flights of one day in different hours still correlate by "
         f"{_correlation(hour.left)}. Aircraft as groups would cost more and explain less "
         f"({aircraft.effective_rows:,.0f} rows, {_correlation(aircraft.within)}); whole days are worth "
-        f"{day.effective_rows:,.0f} rows, within {_points(day.radius)} points. No computation can choose for you; the "
+        f"{day.effective_rows:,.0f} rows, within {_within(day.radius)} points. No computation can choose for you; the "
         "certificate states what was chosen.",
     ]
     return " ".join(sentences)
@@ -249,8 +267,8 @@ def _on_everhold(result: DemoResult) -> str:
     verdict = "inside" if everhold.confirmed else "OUTSIDE"
     return (
         f"With the same flights behind everhold, the same analyst got {everhold.questions - everhold.refused:,} "
-        f"answers and could report {everhold.reported:.1%}, with the interval from {_percent(everhold.low)} to "
-        f"{_percent(everhold.high)}; the fresh flights say {everhold.fresh:.1%}, {verdict} it."
+        f"answers and could report {everhold.reported:.1%}, with the interval from "
+        f"{_ends(everhold.low, everhold.high)}; the fresh flights say {everhold.fresh:.1%}, {verdict} it."
     )
 
 
@@ -280,4 +298,4 @@ def _best(trials: Sequence[Trial], known: str) -> Trial | None:
 
 def _stated(trial: Trial) -> str:
     answer = trial.answer
-    return f"{_percent(answer.value)} of the time ({_percent(answer.low)} to {_percent(answer.high)})"
+    return f"{_percent(answer.value)} of the time ({_ends(answer.low, answer.high)})"

@@ -117,8 +117,9 @@ class SampleSplitting(BareAverage):
         super().__post_init__()
         if not isinstance(self.dependence, Independent):
             raise DependenceError(
-                f"sample splitting needs independent rows and they are {self.dependence.to_dict()['kind']!r}: parts of "
-                "rows that depend on each other tell about the next part; choose another mechanism"
+                "sample splitting needs independent rows and these are declared as "
+                f"{self.dependence.to_dict()['kind']!r}; parts of rows that depend on each other would tell about the "
+                "parts to come; expected independent rows; choose another mechanism"
             )
         if self.queries > self.rows:
             raise ValueError(

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.privacy.noise import Noise
 
-__all__ = ["ActiveQuilt", "MarkovQuiltMechanism", "chain_influences", "composed_epsilon"]
+__all__ = ["MOST_ROWS", "ActiveQuilt", "MarkovQuiltMechanism", "chain_influences", "composed_epsilon"]
+
+MOST_ROWS = 1_000_000
+"""Most rows of one release: the quilt of every row is found and kept."""
 
 _FIRST_NEARBY = 16
 
@@ -87,8 +90,8 @@ class MarkovQuiltMechanism(Display):
     Args:
         model: A `MarkovChain`, a `BayesianNetwork`, a `MarkovNetwork` or a `FactorModel`. Several series of a chain are
             treated as one, which needs at least as much noise; a chain known up to radii as all chains within them.
-        rows: Number of rows, in the order of the chain; for networks, the number of nodes. Latent nodes count as rows,
-            which can only raise the noise.
+        rows: Number of rows, in the order of the chain, at most 1,000,000; for networks, the number of nodes. Latent
+            nodes count as rows, which can only raise the noise.
         epsilon: Privacy loss.
         lipschitz: How much the query changes at most when one row changes.
         search: ``exact`` looks at every quilt of a chain whose rows are within 2,048 of the row, and at quilts by
@@ -118,6 +121,8 @@ class MarkovQuiltMechanism(Display):
     def __post_init__(self) -> None:
         if isinstance(self.rows, bool) or not isinstance(self.rows, (int, np.integer)) or self.rows < 1:
             raise ValueError(f"rows is {self.rows!r}; expected a whole number of at least 1")
+        if self.rows > MOST_ROWS:
+            raise ValueError(f"rows is {self.rows:,}; expected at most {MOST_ROWS:,}, each with a quilt of its own")
         positive(self.epsilon, "epsilon")
         positive(self.lipschitz, "lipschitz")
         if self.search not in ("exact", "approximate"):
@@ -162,12 +167,11 @@ class MarkovQuiltMechanism(Display):
     @property
     def statement(self) -> str:
         """What a release promises, in words."""
-        says = "" if isinstance(self.model, FactorModel) else f" ({self.model.describe()})"
         return (
-            f"if the rows follow the model{says}, then for every row and any two values that it can have, every output "
-            f"is at most e^{self.epsilon:g} times as likely under one value as under the other, for whoever knows the "
-            f"model and no row (Pufferfish privacy with epsilon {self.epsilon:g}); nothing is said about an adversary "
-            "who knows other rows"
+            f"if the rows follow the model ({_law(self.model)}), then for every row and any two values that it can "
+            f"have, every output is at most e^{self.epsilon:g} times as likely under one value as under the other, for "
+            f"whoever knows the model and no row (Pufferfish privacy with epsilon {self.epsilon:g}); nothing is said "
+            "about an adversary who knows other rows"
         )
 
     def release(self, value: float, noise: Noise) -> Release:
@@ -197,16 +201,44 @@ class MarkovQuiltMechanism(Display):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One table row for each row: how many rows are nearby, and which are the quilt."""
-        return [
-            {
-                "row": active.quilt.row,
-                "nearby": len(active.quilt.nearby),
-                "quilt": list(active.quilt.quilt),
-                "influence": active.influence,
-                "scale": active.scale,
-            }
-            for active in self.quilts
-        ]
+        return [self.row_of(row) for row in range(self.rows)]
+
+    def row_of(self, row: int) -> dict[str, Any]:
+        """The table row of one row; quick even where many rows are nearby."""
+        return {
+            "row": row,
+            "nearby": int(self._counts[row]) - 1,
+            "quilt": list(_ends(self.found, row)),
+            "influence": float(self.found.influence[row]),
+            "scale": float(self.found.scale[row]),
+        }
+
+    @cached_property
+    def _counts(self) -> NDArray[np.int64]:
+        return self.found.count
+
+
+def _ends(found: _Search, row: int) -> tuple[int, ...]:
+    """The quilt of a row; that of a chain without its rows nearby, which may be thousands."""
+    if not isinstance(found, chain_quilts.ChainSearch):
+        return found.quilt(row).quilt
+    left, right = int(found.left[row]), int(found.right[row])
+    return (row - left,) * (left > 0) + (row + right,) * (right > 0)
+
+
+def _law(model: DependenceModel | FactorModel) -> str:
+    """What a release assumes of the rows, in words: nothing of columns, sealed rows or training rows."""
+    if isinstance(model, MarkovChain):
+        start = "in its stationary law" if model.initial == "stationary" else "that starts in a given law"
+        said = f"a Markov chain of {len(model.states):,} states {start}, one row per step"
+        if model.uncertainty is not None and any(model.uncertainty):
+            said += f", any one whose matrix is within {max(model.uncertainty):.3g} in total per row of the given one"
+        if model.fit_miss:
+            said += f"; the true chain is one of them with confidence {1.0 - model.fit_miss:.6g}"
+        return said
+    if isinstance(model, Network):
+        return f"a given {model.kind.replace('_', ' ')} of {len(model.names):,} nodes, digest {model.digest[:12]}"
+    return f"a given network of {model.nodes:,} nodes" if isinstance(model, FactorModel) else model.kind
 
 
 def composed_epsilon(mechanisms: Sequence[MarkovQuiltMechanism]) -> float:

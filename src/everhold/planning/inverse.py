@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theorem_2_rows
 from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.search import largest_within, smallest_within
 from everhold.planning.tuning import tuned_for
 from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius
@@ -49,7 +50,7 @@ def rows_needed(
     *,
     radius: float,
     queries: int,
-    overfits: int = 10,
+    overfits: int | None = None,
     confidence: float = 0.95,
     slack: float = 0.0,
     dependence: DependenceModel | None = None,
@@ -59,7 +60,8 @@ def rows_needed(
     Args:
         radius: Half-width that is wished for, in the units of a mean over [0, 1].
         queries: Number of adaptive questions.
-        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
+        overfits: Answers that may come from the holdout, for mechanisms that check guesses; by default 10, or one for
+            each question if there are fewer.
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: How the rows hang together; independent by default.
@@ -86,7 +88,7 @@ def queries_allowed(
     *,
     radius: float,
     rows: int,
-    overfits: int = 10,
+    overfits: int | None = None,
     confidence: float = 0.95,
     slack: float = 0.0,
     dependence: DependenceModel | None = None,
@@ -98,7 +100,7 @@ def queries_allowed(
     Args:
         radius: Half-width that is wished for, in the units of a mean over [0, 1].
         rows: Number of sealed rows.
-        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
+        overfits: Answers that may come from the holdout, for mechanisms that check guesses; by default 10.
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: How the rows hang together; independent by default.
@@ -198,9 +200,15 @@ def reaches(needed: dict[str, int | None], radius: float) -> None:
 
 
 def _wish(
-    rows: int, queries: int, overfits: int, confidence: float, slack: float, dependence: DependenceModel | None
+    rows: int,
+    queries: int,
+    overfits: int | None,
+    confidence: float,
+    slack: float,
+    dependence: DependenceModel | None,
 ) -> Wish:
-    wish = {"rows": rows, "queries": queries, "overfits": overfits, "confidence": confidence, "slack": slack}
+    planned = planned_overfits(overfits, queries)
+    wish = {"rows": rows, "queries": queries, "overfits": planned, "confidence": confidence, "slack": slack}
     return Wish(**wish) if dependence is None else Wish(**wish, dependence=dependence)  # type: ignore[arg-type]
 
 

@@ -12,6 +12,7 @@ from everhold.display import Display
 from everhold.errors import VacuousGuaranteeWarning
 from everhold.guarantees.published import STATEMENTS
 from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.inverse import (
     published_bound,
     published_rows_needed,
@@ -39,6 +40,8 @@ _STATEMENT = {
 }  # all others: S1  # fmt: skip
 _VACUOUS = 0.5
 _INCOMPLETE = "published, proof incomplete"
+_ONLY_INDEPENDENT = "only for independent rows"
+_NEEDS_INDEPENDENT_ROWS = ("sample_splitting", "random_rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +231,7 @@ def plan(
     *,
     rows: int | None = None,
     queries: int,
-    overfits: int = 10,
+    overfits: int | None = None,
     confidence: float = 0.95,
     slack: float = 0.0,
     dependence: DependenceModel | None = None,
@@ -239,7 +242,8 @@ def plan(
     Args:
         rows: Number of sealed rows n; may be left out when a radius is given, and is then what is asked for.
         queries: Number m of adaptive questions.
-        overfits: Answers B that may come from the holdout, for mechanisms that check guesses.
+        overfits: Answers B that may come from the holdout, for mechanisms that check guesses; by default 10, or one
+            for each question if there are fewer.
         confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once.
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
             Mechanisms without guesses ignore it.
@@ -259,6 +263,7 @@ def plan(
     """
     if rows is None and radius is None:
         raise ValueError("neither rows nor radius is given; expected the rows at hand or the radius wished for")
+    overfits = planned_overfits(overfits, queries)
     wish = Wish(
         rows=1 if rows is None else rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
         dependence=Independent() if dependence is None else dependence,
@@ -291,7 +296,8 @@ def _line(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> Pl
         wish = wish.with_rows(needed)
     tuned = tuned_for(name, wish)
     if isinstance(tuned, str):
-        return without_radius(tuned)
+        fits = name not in _NEEDS_INDEPENDENT_ROWS or isinstance(wish.dependence, Independent)
+        return without_radius(tuned if fits else _ONLY_INDEPENDENT)
     promise = tuned.promise()
     note = "" if adaptive else "only for questions fixed in advance"
     note = "of the best score so far; others are bounded from one side" if tuned.one_sided else note
@@ -307,7 +313,7 @@ def _published(name: str, wish: Wish, radius: float | None, *, with_rows: bool) 
     """A published statement for the wish; for dependent rows its proof is incomplete (theory, erratum 5)."""
     source = STATEMENTS[name].source
     if name not in published_statements(wish):
-        return PublishedLine(name, source, note="only for independent rows")
+        return PublishedLine(name, source, note=_ONLY_INDEPENDENT)
     label = "" if isinstance(wish.dependence, Independent) else _INCOMPLETE
     needed = None if radius is None else published_rows_needed(name, wish, radius)
     if not with_rows:

@@ -87,14 +87,21 @@ class FileStructure:
             f"SELECT count(*) FROM (SELECT 1 FROM holdout GROUP BY {group}, {place} HAVING count(*) > 1)"
         )
         side, apart = self._training_side(place, group)
+        step, least = self._step("holdout", place, group)
         return SeriesFacts(
             lengths={int(length): int(number) for length, number in sorted(lengths)},
             ties=ties > 0,
             training=side,
-            step=self._step("holdout", place, group),
-            training_step=None if side == "none" else self._step("training", place, group),
+            step=step,
+            training_step=self._step("training", place, group)[0] if self.training_rows else None,
             apart=apart,
+            least_step=least,
         )
+
+    def is_number(self, column: str) -> bool:
+        """Whether a column holds numbers, and no truth values, text or times."""
+        self._column(column)
+        return self._sealed.columns[column].value == "number"
 
     def unknown_values(
         self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
@@ -126,13 +133,14 @@ class FileStructure:
         side: Literal["before", "after", "among"] = "before" if before else "after" if after else "among"
         return side, None if side == "among" else float(apart)
 
-    def _step(self, what: str, place: str, group: str) -> float | None:
-        """The median distance of neighbouring rows of a series."""
-        median = self._rows(
-            f"SELECT median(step) FROM (SELECT {place} - lag({place}) OVER (PARTITION BY {group} ORDER BY {place}) "
-            f"AS step FROM {what})"
-        )[0][0]
-        return None if median is None else float(median)
+    def _step(self, what: str, place: str, group: str) -> tuple[float | None, float | None]:
+        """The median and the least distance of neighbouring rows of a series."""
+        found = self._rows(
+            f"SELECT median(step), min(step) FROM (SELECT {place} - lag({place}) OVER (PARTITION BY {group} "
+            f"ORDER BY {place}) AS step FROM {what})"
+        )[0]
+        median, least = (None if value is None else float(value) for value in found)
+        return median, least
 
     def _place(self, column: str) -> str:
         """The place of a row in an order, as a number."""
