@@ -276,11 +276,14 @@ def _rounded(rows: int) -> int:
 
 
 def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
-    """The names of mechanisms that promise something to analysts who adapt."""
-    usual = [name for name, kind in MECHANISMS.items() if kind.adaptive]
+    """The names of mechanisms that promise something about every answer to analysts who adapt."""
+    usual = [name for name, kind in MECHANISMS.items() if kind.adaptive and not kind.one_sided]
     for name in names or ():
         if name not in usual:
-            reason = "promises nothing to analysts who adapt" if name in MECHANISMS else "is no mechanism"
+            reason = "is no mechanism"
+            if name in MECHANISMS:
+                adaptive = MECHANISMS[name].adaptive
+                reason = "bounds some answers from one side" if adaptive else "promises nothing to analysts who adapt"
             raise ValueError(f"{name!r} {reason}; expected some of {', '.join(usual)}")
     return list(dict.fromkeys(names or usual))
 
