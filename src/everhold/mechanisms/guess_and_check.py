@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["GuessAndCheck"]
 
 _MOST_OVERFITS_COUNTED = 2**16
+_FIRST_CHUNK = 64
 _USUAL_OVERFITS = 10
 _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int))
 
@@ -199,9 +200,16 @@ class GuessAndCheck(Mechanism):
 
 @lru_cache(maxsize=4096)
 def _surprises_left(mechanism: GuessAndCheck, asked: int, released: int) -> int:
-    more = np.arange(1, _MOST_OVERFITS_COUNTED)
-    last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned questions are over
-    return _leading(mechanism._has_room(mechanism._concentration(last, released + more)))
+    found, chunk = 0, _FIRST_CHUNK
+    while found < _MOST_OVERFITS_COUNTED:  # few are left as a rule: look at few first
+        more = found + np.arange(1, chunk + 1)
+        last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned questions are over
+        kept = _leading(mechanism._has_room(mechanism._concentration(last, released + more)))
+        found += kept
+        if kept < chunk:
+            break
+        chunk *= 4
+    return min(found, _MOST_OVERFITS_COUNTED)
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:
