@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["LadderTree", "QuestionTree", "log_ladder_size", "log_tree_size"]
 
 
+@lru_cache(maxsize=256)
 def log_tree_size(*, queries: int, overfits: int, grid: int) -> float:
     """Ln N of the tree with ``queries`` questions and at most ``overfits`` releases on ``grid`` values (S3).
 
