@@ -7,6 +7,7 @@ import pytest
 
 import everhold as eh
 from everhold.certificate import verify_certificate
+from everhold.certificate.verification import _account_findings
 from everhold.errors import BudgetExhausted, QueryRejected
 
 ROWS = 20_000
@@ -75,6 +76,37 @@ def test_highest_is_the_mirror_image(budget):
     assert highest.index == 0
 
 
+def test_errors_and_accuracies_of_the_same_models_are_one_contest_in_mirror_image(budget):
+    labels = rows(0)["late"]
+    right, wrong = labels, 1 - labels
+    found = {
+        (metric.__name__, best): budget.choose([metric(right), metric(wrong)], best=best, price=np.int64(900))
+        for best in ("lowest", "highest")
+        for metric in (eh.accuracy, eh.error)
+    }
+    assert {key: choice.index for key, choice in found.items()} == {
+        ("accuracy", "lowest"): 1, ("error", "lowest"): 0, ("accuracy", "highest"): 0, ("error", "highest"): 1,
+    }  # fmt: skip
+    assert [choice.repeated for choice in found.values()] == [False, False, True, True]
+
+
+def test_values_beyond_the_range_belong_to_the_outer_bins(budget):
+    above = budget.quantile("delay + 1000", low=0, high=10, bins=10, price=900)
+    below = budget.quantile("delay", low=5_000, high=6_000, bins=10, price=900)
+    assert (above.low, above.high) == (9.0, float("inf"))
+    assert (below.low, below.high) == (float("-inf"), 5_100.0)
+    assert (above.to_dict()["high"], below.to_dict()["low"]) == (None, None)
+    json.dumps([above.to_dict(), below.to_dict()], allow_nan=False)
+
+
+@pytest.mark.parametrize("queries", [1, 2, 3, 7, 20, 101, 1000])
+def test_the_least_tolerance_can_be_paid(queries):
+    mechanism = eh.PrivacyBudget.tuned(rows=5_000, queries=queries)
+    least = mechanism._least_steps / mechanism.steps
+    assert mechanism.credits_for(least) <= mechanism.credits
+    assert mechanism.credits_for(mechanism.scale_for(mechanism.radius_at(least))) <= mechanism.credits
+
+
 def test_units_of_the_candidates_carry_over_to_the_regret(budget):
     wide = [eh.mean("delay", low=-100, high=100), eh.mean("-delay", low=-100, high=100)]
     narrow = [eh.mean("delay > 0"), eh.mean("delay > 10")]
@@ -98,6 +130,8 @@ def test_everything_is_in_the_ledger_and_the_certificate(budget, tmp_path):
     shown = [line["asked"] for line in budget.transcript().to_rows()]
     assert "within 0.2" in shown[0]
     assert shown[1].startswith("the lowest of 19: ")
+    assert [line["within"] is None for line in budget.transcript().to_rows()] == [True, False, False]
+    assert "within" in budget.transcript().to_text()
     assert shown[2] == "quantile 0.5 of delay in 100 bins from -60 to 80"
     budget.certificate().save(tmp_path / "c.json")
     assert verify_certificate(tmp_path / "c.json").ok
@@ -130,6 +164,12 @@ def test_when_the_credits_end_choices_are_refused_and_cost_nothing(budget):
         (lambda h: h.ask("late = 1", tolerance=1e-5), "cannot pay for less than"),
         (lambda h: h.ask("late = 1", tolerance="wide"), "tolerance is 'wide'"),
         (lambda h: h.ask(eh.variance("delay", low=0, high=1), tolerance=0.1), "made of several takes no tolerance"),
+        (lambda h: h.quote(tolerance=0.2), "needs a question"),
+        (lambda h: h.quantile("delay) < 0 or (delay", low=0, high=9), "nothing was charged"),
+        (lambda h: h.quantile("nonsense !! (", low=0, high=9, bins=1), "nothing was charged"),
+        (lambda h: h.quantile("delay", low=0, high=9, bins=10**9), "from 1 to 10,000"),
+        (lambda h: h.choose(["late = 1"], price=True), "price is True"),
+        (lambda h: h.choose(["late = 1"], price=10**400), "price is 1000"),
         (lambda h: h.choose([]), "there are 0 candidates"),
         (lambda h: h.choose(["late = 1"], best="best"), "expected 'lowest' or 'highest'"),
         (lambda h: h.choose(["late = 1"], price=0), "price is 0"),
@@ -165,7 +205,44 @@ def test_a_ladder_ranks_submissions_and_refuses_other_units(tmp_path):
         assert worse.value == best.value
         assert worse.low <= 0.3 <= worse.high == 1.0
         assert "best score so far" in worse.explain()
-        with pytest.raises(QueryRejected, match="ladder ranks shares"):
-            board.ask(eh.mean("delay", low=0, high=60))
+        for unfit in (eh.mean("delay", low=0, high=60), eh.accuracy(rows(0)["late"]), eh.error(rows(0)["late"])):
+            with pytest.raises(QueryRejected, match=r"ladder ranks shares of which the lower are better"):
+                board.ask(unfit)
+        for several in (eh.variance("late = 1 or delay > 3", low=0, high=1), eh.histogram("delay", [0, 1])):
+            with pytest.raises(QueryRejected, match="from one side only"):
+                board.ask(several)
+        assert board.remaining["questions"] == 37
         board.certificate().save(tmp_path / "c.json")
     assert verify_certificate(tmp_path / "c.json").ok
+
+
+def test_a_ladder_of_scores_crowns_the_best_model(tmp_path):
+    labels = rows(0)["late"]
+    scores = eh.Ladder.tuned(rows=ROWS, queries=40, better="higher")
+    with eh.Holdout.create(tmp_path / "s.db", "b", holdout=rows(0), label="late", mechanism=scores) as board:
+        assert board.ask(eh.accuracy(1 - labels)).value < 0.1
+        assert board.ask(eh.accuracy(labels)).value > 0.9
+        assert board.ask(eh.accuracy(np.zeros(ROWS))).source == "standing"
+        with pytest.raises(QueryRejected, match="the higher are better"):
+            board.ask("late = 1")
+
+
+@pytest.mark.parametrize(
+    ("changed", "finding"),
+    [
+        ({"charged": 10**9}, "credits that were charged"),
+        ({"charged": 0}, "credits that were charged"),
+        ({"by_source": {"standing": 2, "holdout": 0}}, "of a kind that the mechanism does not give"),
+        ({"by_source": {"training": 2, "holdout": 0}}, "the mechanism confirms none"),
+        ({"by_source": {"holdout": 50}, "asked": 50}, "more questions were answered than were planned"),
+    ],
+)
+def test_an_account_that_cannot_be_is_found(budget, changed, finding):
+    budget.ask("late = 1")
+    budget.ask("late = 0")
+    document = json.loads(budget.certificate().to_json())
+    account = document["account"]
+    account["by_source"] |= changed.pop("by_source", {})
+    account |= changed
+    document["ledger_head"]["sequence"] = account["asked"]
+    assert any(finding in found for found in _account_findings(document))

@@ -180,7 +180,8 @@ class Transcript(Display):
 
     Attributes:
         rows: One dict for each question: sequence, asked_at, question, asked, value, low, high, source, charged.
-            Values are means of row values in [0, 1].
+            Values are means of row values in [0, 1]; of a choice or a quantile the number of the candidate or bin, from
+            0, with ``within``: the regret, or the error of the level.
     """
 
     rows: Sequence[dict[str, Any]]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
 
 from everhold.display import Display
 from everhold.errors import QueryRejected
@@ -16,14 +16,17 @@ from everhold.mechanisms.quantiles import QuantileSelection
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from everhold.mechanisms.privacy_budget import PrivacyBudget
     from everhold.queries.base import BoundQuery
 
-__all__ = ["BestCandidate", "Contest", "QuantileAnswer", "quantile_selection"]
+__all__ = ["BestCandidate", "Contest", "QuantileAnswer", "digest", "quantile_selection", "whole_price"]
 
 _MOST_CANDIDATES = 100_000
+_MOST_BINS = 10_000
+_MOST_PRICE = 10**15
 _MOST_SHOWN = 3
 
 
@@ -62,9 +65,11 @@ class BestCandidate(Display):
 class QuantileAnswer(Display):
     """The bin that a quantile was found in, and what holds for the population.
 
+    Values beyond the range belong to the first and the last bin, which have no other end; missing ones to the last.
+
     Attributes:
-        low: Lower end of the bin; None if the question was refused.
-        high: Upper end of the bin; None if refused.
+        low: Lower end of the bin, minus infinity for the first one; None if the question was refused.
+        high: Upper end of the bin, infinity for the last one; None if refused.
         quantile: q, the quantile that was asked for.
         error: e. Of the population at most ``q + e`` lies below ``low`` and at least ``q - e`` below ``high``; holds
             together with all other answers. None if refused.
@@ -86,9 +91,13 @@ class QuantileAnswer(Display):
     confidence: float
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"low", "high", "quantile", "error", "charged", "remaining", "question"}``."""
+        """``{"low", "high", "quantile", "error", "charged", "remaining", "question"}``; an infinite end is None."""
         names = ("low", "high", "quantile", "error", "charged", "remaining", "question")
-        return {name: getattr(self, name) for name in names} | {"remaining": dict(self.remaining)}
+        ends = {
+            name: end for name, end in (("low", self.low), ("high", self.high)) if end is None or math.isfinite(end)
+        }
+        plain = {name: getattr(self, name) for name in names} | {"low": None, "high": None, **ends}
+        return plain | {"remaining": dict(self.remaining)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +129,6 @@ class Contest:
                 "the candidates are means in different units; expected the same range for all of them; "
                 "nothing was charged"
             )
-        check_price(self.price)
 
     @property
     def width(self) -> float:
@@ -130,8 +138,17 @@ class Contest:
     @property
     def description(self) -> dict[str, Any]:
         """Public and canonical."""
-        fingerprints = [question.question for question in self.bound]
-        return {"kind": "choice", "best": self.best, "price": self.price, "candidates": digest(fingerprints)}
+        return {
+            "kind": "choice",
+            "least": "row values" if self._upwards else "their complements",  # an error is an accuracy turned round
+            "price": self.price,
+            "candidates": digest([question.question for question in self.bound]),
+        }
+
+    @property
+    def _upwards(self) -> bool:
+        """Whether the least sum of row values is the best."""
+        return (self.bound[0].at_one > self.bound[0].at_zero) == (self.best == "lowest")
 
     @property
     def shown(self) -> str:
@@ -142,8 +159,7 @@ class Contest:
 
     def losses(self, totals: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
         """Sums of losses in grid units, shape (candidates,): the least is the best."""
-        upwards = self.bound[0].at_one > self.bound[0].at_zero
-        return totals if upwards == (self.best == "lowest") else steps - totals
+        return totals if self._upwards else steps - totals
 
 
 def quantile_selection(
@@ -154,20 +170,26 @@ def quantile_selection(
     Raises:
         QueryRejected: If the numbers make no sense. Nothing is charged.
     """
-    check_price(price)
+    if not isinstance(bins, int) or not 1 <= bins <= _MOST_BINS:
+        raise QueryRejected(f"bins is {bins!r}; expected a whole number from 1 to {_MOST_BINS:,}; nothing was charged")
     try:
         return QuantileSelection(
             quantile=quantile, low=low, high=high, bins=bins, rows=mechanism.rows,
             selection=mechanism.selection(price), unit=mechanism.unit,
         )  # fmt: skip
-    except (ValueError, TypeError) as reason:
+    except (ValueError, TypeError, OverflowError) as reason:
         raise QueryRejected(f"{reason}; nothing was charged") from None
 
 
-def check_price(price: int) -> None:
-    """Check what a choice may cost."""
-    if isinstance(price, bool) or not isinstance(price, (int, np.integer)) or price < 1:
+def whole_price(price: int) -> int:
+    """What a choice may cost, as a plain whole number."""
+    try:
+        number = 0 if isinstance(price, bool) else operator.index(price)
+    except TypeError:
+        number = 0
+    if not 1 <= number <= _MOST_PRICE:
         raise QueryRejected(f"price is {price!r}; expected a whole number of credits; nothing was charged")
+    return number
 
 
 def digest(description: Mapping[str, Any] | Sequence[str]) -> str:

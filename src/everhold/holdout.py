@@ -11,7 +11,7 @@ import numpy as np
 from everhold.answering import answer_from, refusal_of, source_name
 from everhold.answers import Answer, QuotedPrice, Shares, Transcript
 from everhold.certificate import Certificate, make_certificate
-from everhold.choices import BestCandidate, Contest, QuantileAnswer, digest, quantile_selection
+from everhold.choices import BestCandidate, Contest, QuantileAnswer, digest, quantile_selection, whole_price
 from everhold.configuration import (
     bound_state,
     chosen_mechanism,
@@ -44,6 +44,7 @@ from everhold.queries.base import BoundQuery, Query, Schema
 from everhold.queries.derived import DerivedQuery
 from everhold.queries.evaluation import Evaluations
 from everhold.queries.histogram import HistogramQuery
+from everhold.queries.mean import MeanQuery
 from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
 from everhold.rows.structure import FileStructure
 from everhold.rows.table import StoredRows
@@ -301,8 +302,8 @@ class Holdout:
         """
         if isinstance(query, (DerivedQuery, HistogramQuery)) and tolerance is not None:
             raise QueryRejected(
-                "a question that is made of several takes no tolerance of the whole; ask its parts, which are "
-                "query.parts(holdout.schema), with a tolerance each; nothing was charged"
+                "a question that is made of several takes no tolerance; expected ask(query) at the planned "
+                "half-width; nothing was charged"
             )
         if isinstance(query, HistogramQuery):
             return self._shares(query, guess=guess, strict=strict)
@@ -381,7 +382,7 @@ class Holdout:
             QueryRejected: If the candidates cannot be compared, or the mechanism is not ``"privacy_budget"``; nothing
                 was charged.
         """
-        mechanism = paying(self._mechanism)
+        mechanism, price = paying(self._mechanism), whole_price(price)
         bound = tuple(self._preparation.bind(query) for query in candidates)
         contest = Contest(bound, best, price)
         totals = self._sealed.totals(bound, unit=mechanism.unit)[:, 0]
@@ -407,29 +408,31 @@ class Holdout:
         Args:
             text: A column or an expression that is a number; missing values count as above every bin.
             quantile: Which one, in [0, 1]; 0.5 is the median.
-            low: Lower end of the first bin; must not come from the sealed rows.
-            high: Upper end of the last bin.
+            low: Where the bins begin; must not come from the sealed rows. Values below belong to the first bin.
+            high: Where they end. Values above, and missing ones, belong to the last bin.
             bins: Number of bins, all equally wide.
             price: Credits that it costs; with more of them it comes closer. A mean costs 100.
 
         Raises:
             QueryRejected: If it cannot be asked, or the mechanism is not ``"privacy_budget"``; nothing was charged.
         """
-        mechanism = paying(self._mechanism)
+        mechanism, price = paying(self._mechanism), whole_price(price)
         search = quantile_selection(mechanism, quantile=quantile, low=low, high=high, bins=bins, price=price)
+        number = self._preparation.bind(MeanQuery(text, low, high))  # the text is one expression, and a number
         edges = search.edges
         bound = [self._preparation.bind(f"({text}) < {float(edge)!r}") for edge in edges[1:-1]]
         below = self._sealed.totals(bound, unit=mechanism.unit)[:, 0] if bound else np.zeros(0, dtype=np.int64)
         described = {
             "kind": "quantile", "quantile": float(quantile), "low": float(low), "high": float(high), "bins": bins,
-            "price": price, "edges": digest([question.question for question in bound]),
+            "price": price, "of": number.question, "edges": digest([question.question for question in bound]),
         }  # fmt: skip
         shown = f"quantile {quantile:g} of {text} in {bins:,} bins from {low:g} to {high:g}"
         question, entry, remaining = self._commit_choice(described, shown, search.losses(below), price, level=True)
         index = entry.answer["value"]
+        found = None if index is None else search.bin(index)
         return QuantileAnswer(
-            low=None if index is None else float(edges[index]),
-            high=None if index is None else float(edges[index + 1]),
+            low=None if found is None else found.low,
+            high=None if found is None else found.high,
             quantile=float(quantile),
             error=entry.answer["within"],
             charged=entry.charged,
@@ -479,6 +482,11 @@ class Holdout:
         self, query: DerivedQuery | HistogramQuery, guess: float | None
     ) -> tuple[BoundDerived, list[Prepared]]:
         bound = query.bind(self._schema)
+        if self._mechanism.one_sided:
+            raise QueryRejected(
+                f"{bound.name} is {bound.counted}, and {self._mechanism.name} bounds some answers from one side only; "
+                "expected a single question; choose another mechanism when the rows are sealed; nothing was charged"
+            )
         if guess is not None:
             raise QueryRejected(
                 f"{bound.name} is {bound.counted} and takes no guess of the whole; ask its parts, which are "
@@ -560,6 +568,10 @@ class Holdout:
                 together=isinstance(query, DerivedQuery),
             )  # fmt: skip
         price = self._mechanism.quote(state)
+        if query is None and tolerance is not None:
+            raise QueryRejected(
+                "a tolerance needs a question; expected quote(query, tolerance=...); nothing was charged"
+            )
         question, scale, before = None, 1.0, False
         if query is not None:
             prepared_one = self._preparation.prepare([query], [guess], tolerance=tolerance)[0]
@@ -619,6 +631,8 @@ class Holdout:
 
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order."""
+        entries = self._store.entries(self._record.id)
+        within = {"within": None} if any("within" in entry.answer for entry in entries) else {}
         return Transcript(
             [
                 {
@@ -626,10 +640,11 @@ class Holdout:
                     "asked_at": entry.asked_at,
                     "question": entry.question,
                     "asked": entry.description["shown"],
+                    **within,
                     **entry.answer,
                     "charged": entry.charged,
                 }
-                for entry in self._store.entries(self._record.id)
+                for entry in entries
             ]
         )
 

@@ -26,7 +26,7 @@ __all__ = [
     "surely_answered",
 ]
 
-_BY_WEIGHT = ("refused", "holdout", "guess", "training")
+_BY_WEIGHT = ("refused", "holdout", "standing", "guess", "training")
 
 
 class BudgetEndsBetween(Exception):

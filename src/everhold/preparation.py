@@ -108,11 +108,8 @@ class Preparation:
                 "nothing was charged"
             )
         bound = query.bind(self.schema)
-        if isinstance(self.mechanism, Ladder) and (bound.at_zero, bound.at_one) != (0.0, 1.0):
-            raise QueryRejected(
-                "a ladder ranks shares between 0 and 1, and this question has other units; expected error(...), "
-                "brier(...) or a condition; nothing was charged"
-            )
+        if isinstance(self.mechanism, Ladder):
+            _check_rankable(bound, self.mechanism)
         if bound.sealed is not None and bound.sealed is bound.training:  # code, not an array of predictions
             self._try_on_public_rows(bound.sealed, bound.reads, made_up_is_enough=isinstance(query, StatisticalQuery))
         return bound
@@ -169,6 +166,20 @@ class Preparation:
         described = {**bound.description, "tolerance": float(tolerance)}
         shown = f"{bound.shown}, within {float(tolerance):g}"
         return replace(prepared, bound=replace(bound, description=described, shown=shown), tolerance=wished)
+
+
+def _check_rankable(bound: BoundQuery, ladder: Ladder) -> None:
+    """All questions share a ladder's best so far: they have to be shares of which it ranks the better ones first.
+
+    Accuracy and error have the same row values, so they belong on a ladder on which higher ones are better.
+    """
+    right = bound.description.get("kind") == "accuracy"  # of error, too: the answer is turned round
+    if {bound.at_zero, bound.at_one} != {0.0, 1.0} or right != (ladder.better == "higher"):
+        raise QueryRejected(
+            f"this ladder ranks shares of which the {ladder.better} are better, and the question is not one; "
+            "expected accuracy(...) or error(...) where it was created with Ladder.tuned(..., better='higher'), and "
+            "brier(...) or a condition where not; nothing was charged"
+        )
 
 
 def paying(mechanism: Mechanism) -> PrivacyBudget:

@@ -23,7 +23,8 @@ from everhold.certificate.words import add_words
 from everhold.dependence import dependence_from_dict
 from everhold.display import Display
 from everhold.keys import signature_holds
-from everhold.mechanisms import MECHANISMS, PrivacyBudget, State
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, Ladder, PrivacyBudget, State
+from everhold.mechanisms.privacy_budget import CREDITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -197,9 +198,22 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     account, head = document["account"], document["ledger_head"]
     if account["asked"] != head["sequence"] or account["asked"] != sum(account["by_source"].values()):
         yield "the counts of questions do not agree with each other or with the ledger's head"
-    in_credits = document["mechanism"]["name"] == PrivacyBudget.name  # there an answer has a price of its own
-    if not in_credits and account["charged"] != account["by_source"].get("holdout"):
+    by_source, kind = account["by_source"], MECHANISMS.get(document["mechanism"]["name"])
+    taken = by_source.get("holdout", 0)
+    in_credits = kind is PrivacyBudget  # there an answer has a price of its own
+    if in_credits and not taken <= account["charged"] <= CREDITS * document["mechanism"]["queries"]:
+        yield "the credits that were charged are fewer than the answers, or more than there were"
+    if in_credits and not taken and account["charged"]:
+        yield "credits were charged, and no answer was taken from the sealed rows"
+    if not in_credits and account["charged"] != taken:
         yield "what was charged is not the number of answers that were taken from the sealed rows"
+    if by_source.get("standing", 0) and kind is not Ladder:
+        yield "there are answers of a kind that the mechanism does not give"
+    if (by_source.get("training", 0) or by_source.get("guess", 0)) and not (kind and kind.needs_guess):
+        yield "there are confirmed guesses, and the mechanism confirms none"
+    answered = account["asked"] - by_source.get("refused", 0)
+    if answered > document["mechanism"]["queries"] and kind is not GuessAndCheck:
+        yield "more questions were answered than were planned"
 
 
 def _page_findings(page: str, document: Mapping[str, Any]) -> Iterator[str]:

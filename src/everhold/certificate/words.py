@@ -160,6 +160,15 @@ _HOEFFDING = (
     "probability at least 1 - beta all of them are within it. It says nothing about a question that was chosen "
     "after an answer was seen."
 )
+_BUDGET = (
+    "Because of the noise, what anybody sees can hardly depend on a single sealed row. Every question has an alpha of "
+    "its own, fixed before it is answered, beyond which its answer is expected to stray from the sealed rows by the "
+    "same small amount; the amounts of all questions together are r. With probability at least 1 - beta, every mean is "
+    "within its own alpha + tanh(epsilon/4) + excess of the population's value, and every choice is worse than the "
+    "best candidate by at most its own alpha + 2 (tanh(epsilon/4) + excess); the levels of quantiles are as means are. "
+    "Here excess = (r + leak(epsilon)) / beta, and leak(epsilon) bounds what all answers give away about a single row "
+    "beyond a factor of exp(epsilon). The alpha that is stated is that of a mean at the planned sharpness."
+)
 _INFORMATION = (
     "Each answer shows a few random rows only, so all answers together tell little about all sealed rows, though they "
     "may tell a single one. With probability at least 1 - beta, every answer is within alpha + sqrt(budget / (2 n "
@@ -170,7 +179,7 @@ _THEOREMS = {
     "thresholdout": (_TRANSFER, "transfer"),
     "gaussian": (_TRANSFER, "transfer"),
     "laplace": (_TRANSFER, "transfer"),
-    "privacy_budget": (_TRANSFER, "transfer"),
+    "privacy_budget": (_BUDGET, "one budget for many kinds of questions"),
     "subsampling": (_TRANSFER, "transfer"),
     "random_rows": (_INFORMATION, "fresh random rows"),
     "ladder": (_DESCRIPTION_LENGTH, "description length"),
@@ -240,10 +249,11 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
 
 
 def _theorem(facts: Mapping[str, Mapping[str, Any]], mechanism: str, dependence: Mapping[str, Any]) -> str:
-    says, page = _THEOREMS.get(mechanism, _UNKNOWN_THEOREM)
+    says, _ = _THEOREMS.get(mechanism, _UNKNOWN_THEOREM)
     said = [says]
     if dependence.get("kind") != "independent":
-        said.append(_TRANSFER_OF_DEPENDENT_ROWS if page == "transfer" else _CONCENTRATION_OF_DEPENDENT_ROWS)
+        leaks = says in (_TRANSFER, _BUDGET)
+        said.append(_TRANSFER_OF_DEPENDENT_ROWS if leaks else _CONCENTRATION_OF_DEPENDENT_ROWS)
     if facts["theorem"]["numbers"].get("beta", 1.0) < (1.0 - facts["promise"]["confidence"]) * (1.0 - _ROUNDING):
         said.append(_LESS_THAN_BETA)
     return " ".join(said)

@@ -91,7 +91,8 @@ class PrivacyBudget(AdditiveNoise):
     @property
     def _least_steps(self) -> int:
         """The smallest noise scale that the budget can pay, in grid steps."""
-        return max(math.isqrt(CREDITS * self.scale_on_grid(self.scale) ** 2 // min(self.credits, _MOST_CREDITS)), 1)
+        most = min(self.credits, _MOST_CREDITS)
+        return math.isqrt(-(-CREDITS * self.scale_on_grid(self.scale) ** 2 // most) - 1) + 1  # rounded up
 
     def curve(self) -> ZeroConcentratedCurve:
         """What all credits together may tell."""
@@ -136,6 +137,8 @@ class PrivacyBudget(AdditiveNoise):
             )
         if self.radius_at(1.0) <= tolerance:
             return 1.0
+        if self.radius_at(math.exp(math.log(least))) >= tolerance:
+            return least
         above = brentq(
             lambda log_scale: self.radius_at(math.exp(log_scale)) - tolerance, math.log(least), 0.0, xtol=1e-9
         )

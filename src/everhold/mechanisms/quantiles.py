@@ -32,8 +32,8 @@ class QuantileBin:
     """The bin that was chosen.
 
     Attributes:
-        low: Its lower edge, which belongs to it.
-        high: Its upper edge, which belongs to the next bin; to this one if it is the last.
+        low: Its lower edge, which belongs to it; minus infinity for the first bin.
+        high: Its upper edge, which belongs to the next bin; infinity for the last bin.
     """
 
     low: float
@@ -61,7 +61,7 @@ class QuantileBound:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileSelection:
-    """One quantile of a column whose values are clipped to ``[low, high]``, to the width of a bin.
+    """One quantile of a column, to the width of a bin; the first and the last bin are open to the outside.
 
     The loss of a bin is by how many rows the number below its lower edge exceeds ``q n``, or the number below its upper
     edge falls short of it. Some bin always has the loss 0, and one replaced row moves each loss by at most 1 row.
@@ -120,6 +120,12 @@ class QuantileSelection:
         """Ends of all bins, increasing, shape (bins + 1,)."""
         return np.linspace(self.low, self.high, self.bins + 1)
 
+    def bin(self, index: int) -> QuantileBin:
+        """A bin with its true ends: values beyond the range belong to the first and the last bin, nan to the last."""
+        edges = self.edges
+        low = -math.inf if index == 0 else float(edges[index])
+        return QuantileBin(low, math.inf if index == self.bins - 1 else float(edges[index + 1]))
+
     @property
     def steps(self) -> int:
         """All rows, in grid units."""
@@ -168,7 +174,7 @@ class QuantileSelection:
     def choose(self, below: NDArray[np.int64], noise: Noise, *, stream: str = "quantile") -> QuantileBin:
         """A bin drawn by the exact law; see `losses` for `below` and errors."""
         chosen = self.selection.choose(self.losses(below), noise, stream=stream)
-        return QuantileBin(float(self.edges[chosen]), float(self.edges[chosen + 1]))
+        return self.bin(chosen)
 
     def curve(self) -> PrivacyCurve:
         """Hockey-stick curve of one choice for one replaced row."""
