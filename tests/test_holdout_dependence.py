@@ -164,6 +164,16 @@ class TestSeattleWeather:
         with pytest.raises(DependenceError, match=reason):
             self.create(tmp_path / "s.db", chain, training=past)
 
+    @pytest.mark.parametrize("fit", [eh.MarkovChain.fit, eh.GaussianAR1.fit])
+    @pytest.mark.parametrize("with_training", [True, False])
+    def test_a_model_of_weekly_rows_does_not_serve_daily_ones(self, tmp_path, fit, with_training):
+        state = "rain" if fit == eh.MarkovChain.fit else "temp_max"
+        weekly = self.past[::7].assign(temp_max=np.random.default_rng(0).normal(size=len(self.past[::7])))
+        model = fit(weekly, order_by="date", state=state, gap=14)
+        assert model.step == 7 * 86_400
+        with pytest.raises(DependenceError, match="fitted to are 7 times as far apart"):
+            self.create(tmp_path / "s.db", model, training=self.past if with_training else None)
+
     def test_a_gaussian_series(self, tmp_path):
         series = eh.GaussianAR1(0.6, order_by="date", state="wind", gap=14)
         with self.create(tmp_path / "s.db", series) as holdout:

@@ -631,7 +631,7 @@ class Holdout:
 
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order."""
-        entries = self._store.entries(self._record.id)
+        entries = list(self._store.entries(self._record.id))
         within = {"within": None} if any("within" in entry.answer for entry in entries) else {}
         return Transcript(
             [

@@ -135,7 +135,7 @@ def test_describe_says_what_is_assumed_and_what_it_costs(everhold, chain_file):
     assert csv_text.splitlines()[0] == "rows,effective_rows,share,loss_if_independent,delta,leakage"
     assert float(csv_text.splitlines()[1].split(",")[-1]) == line["leakage"]
     shown = everhold("dependence", "describe", "--model", chain_file)
-    assert "spectral gap: 0.5" in shown.stderr
+    assert "spectral gap of the matrix: 0.5" in shown.stderr
     assert "100,000" in shown.stdout
 
 

@@ -191,3 +191,9 @@ def test_confidence_is_a_probability():
 def test_correlations_of_one_are_refused(wrong):
     with pytest.raises(DependenceError, match="strictly between"):
         GaussianAR1(wrong)
+
+
+@pytest.mark.parametrize("correlation", ["a", None, True, float("nan")])
+def test_correlations_that_are_no_numbers(correlation):
+    with pytest.raises(DependenceError, match="the correlation is"):
+        GaussianAR1(correlation)

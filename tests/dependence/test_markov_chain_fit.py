@@ -196,3 +196,17 @@ def test_rain_in_seattle():
     assert 0.2 * sealed < model.concentration(sealed) < 0.6 * sealed
     curve = GaussianCurve(0.02)
     assert curve.delta(0.05) < model.leakage(curve, sealed).delta(0.05) < curve.group(20).delta(0.05)
+
+
+@pytest.mark.parametrize("unit", ["D", "h", "s", "us", "ns"])
+def test_the_usual_step_is_kept_in_seconds(unit):
+    days = np.arange("2020-01-01", "2020-06-01", dtype="datetime64[D]").astype(f"datetime64[{unit}]")
+    rows = {"day": days, "on": np.arange(len(days)) // 2 % 2}
+    assert MarkovChain.fit(rows, "day", "on").step == 86_400.0
+    assert MarkovChain.fit({**rows, "day": 3 * np.arange(len(days))}, "day", "on").step == 3.0
+
+
+def test_truth_values_are_states_as_they_are_read():
+    rows = {"day": range(100), "on": [day // 2 % 2 == 0 for day in range(100)]}
+    assert MarkovChain.fit(rows, "day", "on").states == ("false", "true")
+    assert MarkovChain([[0.5, 0.5], [0.5, 0.5]], states=[False, True]).states == ("false", "true")

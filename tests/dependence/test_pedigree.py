@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from dependence.networks_by_hand import EPSILONS, counting_mechanism, joint_law, true_leak
 
+from everhold.dependence.groups import Groups
 from everhold.dependence.pedigree import pedigree
 from everhold.errors import DependenceError
 from everhold.privacy.curves import PureCurve
@@ -92,3 +93,21 @@ def test_impossible_families_are_refused(people, reason):
 def test_numbers_out_of_range_are_refused(numbers):
     with pytest.raises(DependenceError, match="frequency"):
         pedigree(TRIO, **numbers)
+
+
+def test_families_without_mutation_count_like_groups_as_in_the_coverage_studies():
+    """A child tells its parents' genotypes apart for certain, so a family of six is a group of six."""
+    people = {}
+    for family in range(20):
+        parents = f"f{family}", f"m{family}"
+        people |= dict.fromkeys(parents, (None, None)) | {f"c{family}.{child}": parents for child in range(4)}
+    families, groups, curve = pedigree(people, allele_frequency=0.3), Groups(6), PureCurve(0.05, times=3)
+    assert families.concentration(120) == pytest.approx(groups.concentration(120))
+    leaks = [model.leakage(curve, 120).delta(EPSILONS) for model in (families, groups)]
+    np.testing.assert_allclose(*leaks, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("rates", [{"allele_frequency": "x"}, {"allele_frequency": 0.3, "mutation": "a"}])
+def test_rates_that_are_no_numbers(rates):
+    with pytest.raises(DependenceError, match="allele frequency is"):
+        pedigree(TRIO, **rates)

@@ -83,3 +83,9 @@ def test_the_chart_is_saved(everhold, tmp_path, ending):
 
 def test_another_ending_is_refused(everhold, tmp_path):
     assert "expected .svg or .html" in everhold(*WISH, "--chart", str(tmp_path / "plan.doc"), code=2).stderr
+
+
+def test_rows_needed_for_dependent_rows_name_the_true_reason(everhold):
+    shown = everhold("--queries", "100", "--group-size", "5", "--radius", "0.1").stdout
+    assert shown.count("only for independent rows") >= 2
+    assert "67,108,864" not in shown

@@ -56,6 +56,7 @@ _DEPENDENCE_LABELS = {
     "groups": "column whose equal values make a series",
     "gap": "rows left out between training and sealed rows",
     "miss": "chance that the fit is wrong",
+    "step": "distance of the rows that it was learned from (seconds for times)",
     "lengths": "length of series, and how many",
     "row": "column that names the node of a row",
     "training": "training rows",

@@ -213,7 +213,7 @@ def describe(
     if form is Format.TABLE:
         note(f"{given.kind.replace('_', ' ')}: {given.describe()}")
         if spectral_gap is not None:
-            note(f"spectral gap: {spectral_gap:.4g}")
+            note(f"spectral gap of the matrix: {spectral_gap:.4g}")
         for name, meaning in _MEANING.items():
             note(f"{name}: {meaning}")
 
@@ -268,7 +268,7 @@ def quilts(
     rows: Annotated[int, typer.Option(help="Number of rows, at most 1,000,000; for a network, its number of nodes.")],
     epsilon: Annotated[float, typer.Option(help="Privacy loss of the release.")],
     search: Annotated[
-        Search, typer.Option(help="Every quilt, or those that the spectral gap allows (chains).")
+        Search, typer.Option(help="Every quilt within 2,048 rows, or those that the spectral gap allows (chains).")
     ] = Search.EXACT,
     row: Annotated[
         int | None, typer.Option(help="The row in the picture; the one that needs most noise by default.")

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from everhold.dependence.base import require_rows
 from everhold.dependence.chain_coupling import GaussianCoupling
 from everhold.dependence.chain_fitting import bound_correlation, continuous, missed
-from everhold.dependence.ordered_rows import in_order
+from everhold.dependence.ordered_rows import ordered_runs
 from everhold.dependence.series import SERIES_ENTRIES, SeriesModel
 from everhold.errors import DependenceError
 
@@ -56,6 +58,7 @@ class GaussianAR1(SeriesModel):
     groups: str | None
     gap: float | None
     fit_miss: float
+    step: float | None
     lengths: tuple[tuple[int, int], ...] | None
 
     def __init__(
@@ -67,15 +70,17 @@ class GaussianAR1(SeriesModel):
         groups: str | None = None,
         gap: float | None = None,
         miss: float = 0.0,
+        step: float | None = None,
         lengths: Iterable[Iterable[int]] | None = None,
     ) -> None:
-        if not -1.0 < correlation < 1.0:
+        number = isinstance(correlation, (int, float, np.number)) and not isinstance(correlation, bool)
+        if not number or not -1.0 < correlation < 1.0:
             raise DependenceError(
-                f"the correlation is {correlation}; expected a number strictly between -1 and 1, for other series "
+                f"the correlation is {correlation!r}; expected a number strictly between -1 and 1, for other series "
                 "never settle; take differences of rows, or declare Groups"
             )
         object.__setattr__(self, "correlation", float(correlation))
-        self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, lengths=lengths)
+        self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, step=step, lengths=lengths)
 
     @classmethod
     def fit(
@@ -107,7 +112,8 @@ class GaussianAR1(SeriesModel):
             ValueError: If `confidence` is outside (0, 1).
         """
         miss = missed(confidence)
-        series = continuous(in_order(table, order_by=order_by, value=state, groups=groups), name=state)
+        runs, step = ordered_runs(table, order_by=order_by, value=state, groups=groups)
+        series = continuous(runs, name=state)
         bound = bound_correlation(series, miss=miss)
         largest = max(abs(bound.least), abs(bound.largest))
         if largest >= 1.0:
@@ -115,7 +121,7 @@ class GaussianAR1(SeriesModel):
                 f"correlations from {bound.least:.3f} to {bound.largest:.3f} are consistent with the "
                 "training rows; expected less than 1; give more training rows, or take differences of rows"
             )
-        return cls(largest, order_by=order_by, state=state, groups=groups, gap=gap, miss=miss)
+        return cls(largest, order_by=order_by, state=state, groups=groups, gap=gap, miss=miss, step=step)
 
     @property
     def fitted(self) -> bool:

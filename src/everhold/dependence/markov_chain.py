@@ -14,7 +14,7 @@ from everhold.dependence.base import require_rows
 from everhold.dependence.chain_coupling import ChainCoupling, UniformCoupling
 from everhold.dependence.chain_fitting import bound_transitions, count_transitions, missed
 from everhold.dependence.chain_mixing import Chain, Contraction
-from everhold.dependence.ordered_rows import as_text, in_order
+from everhold.dependence.ordered_rows import as_text, ordered_runs
 from everhold.dependence.series import SERIES_ENTRIES, SeriesModel
 from everhold.errors import DependenceError
 
@@ -73,6 +73,7 @@ class MarkovChain(SeriesModel):
     gap: float | None
     uncertainty: tuple[float, ...] | None
     fit_miss: float
+    step: float | None
     lengths: tuple[tuple[int, int], ...] | None
 
     def __init__(
@@ -87,11 +88,12 @@ class MarkovChain(SeriesModel):
         gap: float | None = None,
         uncertainty: float | Iterable[float] | None = None,
         miss: float = 0.0,
+        step: float | None = None,
         lengths: Iterable[Iterable[int]] | None = None,
     ) -> None:
         matrix = _checked_matrix(transition)
         size = len(matrix)
-        names = tuple(map(str, range(size))) if states is None else tuple(map(str, states))
+        names = tuple(map(str, range(size))) if states is None else tuple(_named(states))
         if len(set(names)) != size or len(names) != size:
             raise DependenceError(f"there are {len(names)} names for {size} states; expected one each, all different")
         first: Literal["stationary"] | tuple[float, ...] = "stationary"
@@ -104,7 +106,7 @@ class MarkovChain(SeriesModel):
         object.__setattr__(self, "states", names)
         object.__setattr__(self, "initial", first)
         object.__setattr__(self, "uncertainty", _checked_radii(uncertainty, size))
-        self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, lengths=lengths)
+        self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, step=step, lengths=lengths)
 
     @classmethod
     def fit(
@@ -144,8 +146,9 @@ class MarkovChain(SeriesModel):
             ((0.5, 0.5), (0.497..., 0.502...))
         """
         miss = missed(confidence)
-        series = [as_text(rows) for rows in in_order(table, order_by=order_by, value=state, groups=groups)]
-        names = sorted(set().union(*series)) if states is None else list(map(str, states))
+        runs, step = ordered_runs(table, order_by=order_by, value=state, groups=groups)
+        series = [as_text(rows) for rows in runs]
+        names = sorted(set().union(*series)) if states is None else _named(states)
         if len(names) < 2:
             raise DependenceError(f"there is {len(names)} state in column {state!r}; expected at least two")
         if len(names) > _MOST_STATES:
@@ -160,6 +163,7 @@ class MarkovChain(SeriesModel):
             gap=gap,
             uncertainty=bound.radii.tolist(),
             miss=miss,
+            step=step,
         )
 
     @property
@@ -380,6 +384,11 @@ def _checked_law(given: Iterable[float], name: str, *, states: int) -> tuple[flo
     if abs(total - 1.0) > 1e-9:
         raise DependenceError(f"{name} sums to {total:.12g}; expected 1; scale it, or mend its entries")
     return law
+
+
+def _named(states: Sequence[Any]) -> list[str]:
+    """Names of states as they are read from rows: truth values are "true" and "false"."""
+    return [str(name) for name in as_text(np.array(list(states), dtype=object))]
 
 
 def _checked_radii(uncertainty: float | Iterable[float] | None, states: int) -> tuple[float, ...] | None:

@@ -15,7 +15,7 @@ from everhold.errors import DependenceError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["as_text", "in_order"]
+__all__ = ["as_text", "in_order", "ordered_runs"]
 
 _ONE_STEP = 0.1  # months are one step, too: 28 days are within a tenth of 31
 _FEWEST_STEPS = 0.5  # of the pairs of neighbours that are one step apart
@@ -24,7 +24,14 @@ _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?")
 
 
 def in_order(table: Any, *, order_by: str, value: str, groups: str | None) -> list[NDArray[Any]]:
-    """The values of a column in runs of rows that follow each other by one step.
+    """The runs alone of `ordered_runs`, with its arguments and errors."""
+    return ordered_runs(table, order_by=order_by, value=value, groups=groups)[0]
+
+
+def ordered_runs(
+    table: Any, *, order_by: str, value: str, groups: str | None
+) -> tuple[list[NDArray[Any]], float | None]:
+    """The values of a column in runs of rows that follow each other by one step, and how long a step is.
 
     A step is the median distance of neighbours in the order, up to a tenth. Series are cut where rows are missing, for
     a longer step tells of less dependence. Where they are cut depends on the order column only.
@@ -36,7 +43,8 @@ def in_order(table: Any, *, order_by: str, value: str, groups: str | None) -> li
         groups: Column whose equal values make a series; None for one series.
 
     Returns:
-        One array per run, in the order of the groups' values and then of the rows.
+        One array per run, in the order of the groups' values and then of the rows; and the usual step in units of the
+        order column, seconds for times, None without any.
 
     Raises:
         DependenceError: If a column does not exist, values are missing, two rows of a series share a place, or most
@@ -44,7 +52,7 @@ def in_order(table: Any, *, order_by: str, value: str, groups: str | None) -> li
     """
     wanted = [order_by, value] if groups is None else [order_by, value, groups]
     order, values, *rest = _columns(table, wanted)
-    places = _comparable(order, order_by)
+    places, unit = _comparable(order, order_by)
     series = _codes(rest[0], str(groups)) if rest else np.zeros(len(order), dtype=np.int64)
     sorting = np.lexsort((places, series))
     same = np.diff(series[sorting]) == 0
@@ -56,15 +64,16 @@ def in_order(table: Any, *, order_by: str, value: str, groups: str | None) -> li
             "step; name the column that tells series apart as `groups`, or thin the rows out",
             rows=ties,
         )
-    follows = same & _one_step(steps, same, order_by)
-    return list(np.split(values[sorting], np.flatnonzero(~follows) + 1))
+    near, usual = _one_step(steps, same, order_by)
+    runs = np.split(values[sorting], np.flatnonzero(~(same & near)) + 1)
+    return list(runs), None if usual is None else usual * unit
 
 
-def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
-    """Which neighbours are one usual step apart; one of the steps themselves is the median."""
+def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) -> tuple[NDArray[np.bool_], float | None]:
+    """Which neighbours are one usual step apart, and the step; one of the steps themselves is the median."""
     inside = np.sort(steps[same])
     if not len(inside):
-        return np.zeros(len(steps), dtype=bool)
+        return np.zeros(len(steps), dtype=bool), None
     usual = float(inside[(len(inside) - 1) // 2])
     near = np.abs(steps - usual) <= _ONE_STEP * usual
     share = float(np.mean(near[same]))
@@ -73,7 +82,7 @@ def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) ->
             f"only {share:.0%} of the training rows follow the row before by one usual step in column {name!r}; "
             "expected even steps, at least half of them; order the rows by a column that counts the steps"
         )
-    return near
+    return near, usual
 
 
 def as_text(values: NDArray[Any]) -> NDArray[Any]:
@@ -165,20 +174,25 @@ def _absent(value: Any) -> bool:
         return True
 
 
-def _comparable(order: NDArray[Any], name: str) -> NDArray[Any]:
-    """An order column as numbers or times: text is refused, for '10' comes before '9', unless it is an ISO time."""
+def _comparable(order: NDArray[Any], name: str) -> tuple[NDArray[Any], float]:
+    """An order column as numbers or times, and its unit: 1 for numbers, seconds for times.
+
+    Text is refused, for '10' comes before '9', unless it is an ISO time.
+    """
     if order.dtype.kind == "f" and np.isinf(order).any():
         raise DependenceError(
             f"{int(np.isinf(order).sum())} training rows have an infinite value in column {name!r}; expected finite"
         )
-    if order.dtype.kind in "iufmM":
-        return order
+    if order.dtype.kind in "iuf":
+        return order, 1.0
+    if order.dtype.kind in "mM":
+        return order.astype(f"{'datetime64' if order.dtype.kind == 'M' else 'timedelta64'}[us]"), 1e-6
     values = order.tolist()
     if all(isinstance(value, str) and _ISO.fullmatch(value) for value in values):
-        return np.array(values, dtype="datetime64[us]")
+        return np.array(values, dtype="datetime64[us]"), 1e-6
     aware = {getattr(value, "tzinfo", None) is not None for value in values}
     if len(aware) == 1 and all(isinstance(value, datetime.date) for value in values):
-        return np.array([_microseconds(value) for value in values], dtype=np.int64)
+        return np.array([_microseconds(value) for value in values], dtype=np.int64), 1e-6
     raise DependenceError(
         f"the column {name!r} does not put rows in order: it holds text or mixed values, and '10' comes before '9'; "
         "expected numbers, dates or times; make a column of such a type"

@@ -50,9 +50,10 @@ def pedigree(
         >>> trio.tables[0].round(2).tolist()
         [0.49, 0.42, 0.09]
     """
-    if not 0.0 < allele_frequency < 1.0 or not 0.0 <= mutation <= 0.5:
+    numbers = all(isinstance(rate, (int, float, np.number)) for rate in (allele_frequency, mutation))
+    if not numbers or not 0.0 < allele_frequency < 1.0 or not 0.0 <= mutation <= 0.5:
         raise DependenceError(
-            f"the allele frequency is {allele_frequency} and the mutation rate {mutation}; expected a frequency "
+            f"the allele frequency is {allele_frequency!r} and the mutation rate {mutation!r}; expected a frequency "
             "strictly between 0 and 1 and a rate from 0 to 1/2"
         )
     _refuse_impossible(people)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["SERIES_ENTRIES", "SeriesModel"]
 
 _LARGEST_GAP = 10**12
-SERIES_ENTRIES = frozenset({"order_by", "state", "groups", "gap", "miss", "lengths"})
+SERIES_ENTRIES = frozenset({"order_by", "state", "groups", "gap", "miss", "step", "lengths"})
 
 
 class SeriesModel(DependenceModel):
@@ -36,6 +36,8 @@ class SeriesModel(DependenceModel):
         gap: Number of rows left out between the training rows and the sealed rows of a series; infinite if they are
             independent of each other, None if that is not known.
         fit_miss: Probability that the model's parameters are wrong, because they were learned from training rows.
+        step: Usual distance of the rows that the model was fitted to, in units of the order column, seconds for times;
+            None if that is not known.
         lengths: Pairs (length, number of sealed series of that length); None until rows are sealed.
     """
 
@@ -44,12 +46,14 @@ class SeriesModel(DependenceModel):
     groups: str | None
     gap: float | None
     fit_miss: float
+    step: float | None
     lengths: tuple[tuple[int, int], ...] | None
 
     def _declare(self, **settings: Any) -> None:
         """Set the attributes of a frozen model."""
         settings["gap"] = _checked_gap(settings["gap"])
         settings["lengths"] = _checked_lengths(settings["lengths"])
+        settings["step"] = _checked_step(settings["step"])
         if not 0.0 <= settings["fit_miss"] < 1.0:
             raise DependenceError(f"miss is {settings['fit_miss']}; expected a probability below 1, such as 0.01")
         for name in ("order_by", "state", "groups"):
@@ -207,17 +211,18 @@ class SeriesModel(DependenceModel):
 
     def _check_steps(self, facts: SeriesFacts) -> None:
         """Hold the steps that the model was fitted to against those of the sealed rows."""
-        if not facts.step or not facts.training_step:
+        fitted = self.step or facts.training_step
+        if not facts.step or not fitted:
             return
-        if facts.training_step > 1.5 * facts.step:
+        if fitted > 1.5 * facts.step:
             raise DependenceError(
-                f"the training rows are {facts.training_step / facts.step:.3g} times as far apart as the sealed ones "
-                f"in column {self.order_by!r}, so what was fitted to them is too little dependence; expected the same "
-                "steps; fit the model to rows as dense as the sealed ones"
+                f"the rows that the model was fitted to are {fitted / facts.step:.3g} times as far apart as the sealed "
+                f"ones in column {self.order_by!r}, so what was fitted to them is too little dependence; expected the "
+                "same steps; fit the model to rows as dense as the sealed ones"
             )
-        if facts.least_step is not None and facts.least_step < facts.training_step / 2.0:
+        if facts.least_step is not None and facts.least_step < fitted / 2.0:
             raise DependenceError(
-                f"some sealed rows are only {facts.least_step / facts.training_step:.3g} steps apart in column "
+                f"some sealed rows are only {facts.least_step / fitted:.3g} steps apart in column "
                 f"{self.order_by!r}, and the model was fitted to whole steps; expected one row per step; thin the rows "
                 "out, or order them by a column that counts the steps"
             )
@@ -236,6 +241,7 @@ class SeriesModel(DependenceModel):
             "groups": self.groups,
             "gap": gap,
             "miss": self.fit_miss,
+            "step": self.step,
             "lengths": None if self.lengths is None else [list(pair) for pair in self.lengths],
         }
 
@@ -243,7 +249,7 @@ class SeriesModel(DependenceModel):
     def _read_settings(data: Mapping[str, Any]) -> dict[str, Any]:
         """The inverse of `_settings`, as arguments of the constructor."""
         gap = data.get("gap")
-        names = {name: data.get(name) for name in ("order_by", "state", "groups", "lengths")}
+        names = {name: data.get(name) for name in ("order_by", "state", "groups", "step", "lengths")}
         return {**names, "gap": math.inf if gap == "independent" else gap, "miss": float(data.get("miss", 0.0))}
 
     def _said(self, what: str) -> str:
@@ -276,6 +282,14 @@ def _checked_gap(gap: Any) -> float | None:
     if not 0 <= number <= _LARGEST_GAP:
         raise DependenceError(f"the gap is {gap!r}; expected a whole number of rows left out, or math.inf")
     return number
+
+
+def _checked_step(step: Any) -> float | None:
+    if step is None:
+        return None
+    if isinstance(step, bool) or not isinstance(step, (int, float)) or not 0.0 < step < math.inf:
+        raise DependenceError(f"step is {step!r}; expected the positive distance of neighbouring rows, or nothing")
+    return float(step)
 
 
 def _checked_lengths(lengths: Iterable[Iterable[int]] | None) -> tuple[tuple[int, int], ...] | None:

@@ -290,14 +290,15 @@ def _line(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> Pl
     def without_radius(reason: str) -> PlanLine:
         return PlanLine(name, statement, adaptive, None, {}, reason, rows_needed=needed, queries_allowed=allowed)
 
+    if name in _NEEDS_INDEPENDENT_ROWS and not isinstance(wish.dependence, Independent):
+        return without_radius(_ONLY_INDEPENDENT)
     if not with_rows and needed is None:
         return without_radius(f"needs more than the {MOST_ROWS:,} rows that a holdout can seal")
     if not with_rows and needed is not None:
         wish = wish.with_rows(needed)
     tuned = tuned_for(name, wish)
     if isinstance(tuned, str):
-        fits = name not in _NEEDS_INDEPENDENT_ROWS or isinstance(wish.dependence, Independent)
-        return without_radius(tuned if fits else _ONLY_INDEPENDENT)
+        return without_radius(tuned)
     promise = tuned.promise()
     note = "" if adaptive else "only for questions fixed in advance"
     note = "of the best score so far; others are bounded from one side" if tuned.one_sided else note
