@@ -107,7 +107,7 @@ every question is still 1/2. Training rows are another draw of the same populati
 | --- | --- | --- |
 | groups of k | all rows of a group carry one record | `Groups(k)` |
 | loose groups | each row carries its group's record with probability 0.8, else one of its own | `Groups(k)` |
-| families of 6 | the mother's haplotype; 4 children get one of her two each (Mendel) | `Groups(6)`, as `pedigree` has it |
+| families of 6 | the mother's haplotype; 4 children get one of her two each (Mendel) | `Groups(6)` or `pedigree` |
 | chain, correlation r | each row repeats the one before with probability r, else a new record | `MarkovChain` |
 
 Cubes of chains have 64 points, so that their 128 states, points with labels, fit into a matrix; the others have 16,384.
