@@ -248,3 +248,11 @@ def test_a_plan_under_a_file_without_a_model_is_refused(everhold, tmp_path):
     file.write_text("{}")
     refused = everhold("plan", "--rows", "2000", "--queries", "50", "--model", str(file), code=9)
     assert "kind of dependence model" in refused.stderr
+
+
+def test_what_was_not_searched_is_said(everhold, tmp_path):
+    slow = tmp_path / "slow.json"
+    slow.write_text('{"kind": "markov_chain", "transition": [[0.9999, 0.0001], [0.0001, 0.9999]]}')
+    asked = ("dependence", "quilts", "--epsilon", "1", "--model", str(slow))
+    assert "more than 2,048 rows away were not looked at" in everhold(*asked, "--rows", "20000").stderr
+    assert "not looked at" not in everhold(*asked, "--rows", "1000").stderr

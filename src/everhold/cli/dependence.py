@@ -296,6 +296,7 @@ def quilts(
       2  wrong usage
       9  the file holds no model, or it is neither a chain nor a network
     """
+    from everhold.mechanisms.chain_quilts import REACH
     from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism
 
     if form is Format.JSON and rows > _MOST_JSON_ROWS:
@@ -311,6 +312,11 @@ def quilts(
     if chart is not None:
         with arguments_checked():
             _draw_quilts(mechanism, row, chart)
+    if rows > 2 * REACH and scale >= (1.0 - 1e-9) * rows / epsilon:
+        note(
+            f"some row is best served by all others nearby; quilts more than {REACH:,} rows away were not looked at, "
+            "and might need less noise"
+        )
     if form is Format.CSV:
         show_list(EveryRow(mechanism), _COLUMNS, form, document={})
     elif form is Format.JSON:
