@@ -207,8 +207,8 @@ def chain_quilt_influences(
     """
     kernel, law = _chain(transition, initial)
     left, right = _sides(row, rows, reach)
-    past = [law]
-    for _ in range(row):
+    past = [_law_after(law, kernel, row - left)]  # from the furthest row of a quilt on
+    for _ in range(left):
         past.append(log_product(past[-1][None], kernel)[0])
     here = past[-1]
     size = len(law)
@@ -217,7 +217,7 @@ def chain_quilt_influences(
     for step in range(1, max(left, right) + 1):
         if step <= left:
             with np.errstate(invalid="ignore"):
-                joint = np.where(here > -math.inf, past[row - step][:, None] + power - here, -math.inf)
+                joint = np.where(here > -math.inf, past[left - step][:, None] + power - here, -math.inf)
             back[step] = _ratios(joint.T[None])[0]
         if step <= right:
             forth[step] = _ratios(power[None])[0]
@@ -228,6 +228,17 @@ def chain_quilt_influences(
     found = _outward(worst)
     found[0, 0] = 0.0
     return found
+
+
+def _law_after(law: Logs, kernel: Logs, steps: int) -> Logs:
+    """The law of a chain so many steps later, by squaring; in logarithms, so that nothing becomes impossible."""
+    power = kernel
+    while steps:
+        if steps % 2:
+            law = log_product(law[None], power)[0]
+        steps //= 2
+        power = log_product(power, power) if steps else power
+    return law
 
 
 def chain_nearby(row: int, rows: int, *, reach: int | None = None) -> NDArray[np.int64]:
