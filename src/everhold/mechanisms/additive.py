@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from everhold.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
 from everhold.guarantees.transfer import TransferBound, leakage_bound, transferred_interval
-from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, usable_scales
+from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, usable_scales
 from everhold.privacy.curves import GaussianCurve, PrivacyCurve, PureCurve
 
 if TYPE_CHECKING:
@@ -107,13 +107,6 @@ class AdditiveNoise(Mechanism):
             privacy=(self.curve().epsilon(self._privacy_delta), self._privacy_delta),
         )
 
-    def quote(self, state: State) -> Quote:
-        """Every answer costs one of the planned questions."""
-        refused = state.asked >= self.queries
-        radius = None if refused else self.promise().radius
-        charge = 0 if refused else 1
-        return Quote(radius, radius, charge, charge, refused)
-
 
 @lru_cache(maxsize=256)
 def _cached_bound(mechanism: AdditiveNoise) -> TransferBound:
@@ -121,7 +114,22 @@ def _cached_bound(mechanism: AdditiveNoise) -> TransferBound:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianMechanism(AdditiveNoise):
+class GaussianNoise(AdditiveNoise):
+    """What all mechanisms with Gaussian noise share: how it is drawn and how far m answers stray."""
+
+    _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
+
+    def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
+        return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")
+
+    def _sampling(self) -> tuple[float, float]:
+        z = max(float(norm.isf(self.beta / (2.0 * self.queries))), 0.0)  # where d/dalpha (alpha + r/beta) = 0
+        scale = self.drawn_scale(self.scale)
+        return z * scale, gaussian_exceedance(alpha=z * scale, scale=scale, answers=self.queries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianMechanism(GaussianNoise):
     """Gaussian noise on every answer; m adaptive answers are exactly ``sqrt(m)/(n sigma)``-GDP together (S1).
 
     Examples:
@@ -131,20 +139,11 @@ class GaussianMechanism(AdditiveNoise):
     """
 
     name: ClassVar[str] = "gaussian"
-    _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
 
     @property
     def rounding(self) -> float:
         """Also what the discrete Gaussian's curve may exceed the continuous one's by (docs/theory, the grid)."""
         return super().rounding + 70.0 * self.queries / self.scale_on_grid(self.scale) ** 2
-
-    def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
-        return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")
-
-    def _sampling(self) -> tuple[float, float]:
-        z = max(float(norm.isf(self.beta / (2.0 * self.queries))), 0.0)  # where d/dalpha (alpha + r/beta) = 0
-        scale = self.drawn_scale(self.scale)
-        return z * scale, gaussian_exceedance(alpha=z * scale, scale=scale, answers=self.queries)
 
     def curve(self) -> GaussianCurve:
         """Gaussian differential privacy of all m answers."""

@@ -11,7 +11,7 @@ import numpy as np
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.concentration import hoeffding_radius
-from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
+from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,13 +72,6 @@ class BareAverage(Mechanism):
 
     def _assumptions(self) -> tuple[str, ...]:
         return (self.dependence.describe(),)
-
-    def quote(self, state: State) -> Quote:
-        """Every answer costs one of the planned questions."""
-        refused = state.asked >= self.queries
-        radius = None if refused else self.promise().radius
-        charge = 0 if refused else 1
-        return Quote(radius, radius, charge, charge, refused)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -244,9 +244,12 @@ class Mechanism(ABC):
     def promise(self) -> Promise:
         """The promise for all answers at once."""
 
-    @abstractmethod
     def quote(self, state: State) -> Quote:
-        """The price of the next question, from public state alone."""
+        """The price of the next question, from public state alone; here every answer costs one planned question."""
+        refused = state.asked >= self.queries
+        radius = None if refused else self.promise().radius
+        charge = 0 if refused else 1
+        return Quote(radius, radius, charge, charge, refused)
 
     def curve(self) -> PrivacyCurve | None:
         """Hockey-stick curve of the whole transcript for one replaced row; None where no noise is added."""

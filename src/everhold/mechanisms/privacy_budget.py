@@ -8,11 +8,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from scipy.optimize import brentq
-from scipy.stats import norm
 
 from everhold.guarantees.exceedance import gaussian_exceedance
 from everhold.guarantees.transfer import TransferBound, transferred_interval
-from everhold.mechanisms.additive import AdditiveNoise
+from everhold.mechanisms.additive import GaussianNoise
 from everhold.mechanisms.base import Quote, Replies, Source, State
 from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy.curves import ZeroConcentratedCurve
@@ -51,7 +50,7 @@ class Choice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivacyBudget(AdditiveNoise):
+class PrivacyBudget(GaussianNoise):
     """A budget of zero-concentrated privacy that pays for means of any accuracy and for choices, in any order.
 
     The planned m means at the scale sigma cost `CREDITS` each and use the whole budget ``rho = m / (2 n^2 sigma^2)``. A
@@ -76,7 +75,6 @@ class PrivacyBudget(AdditiveNoise):
     """
 
     name: ClassVar[str] = "privacy_budget"
-    _privacy_delta: ClassVar[float] = 1e-6
 
     @property
     def credits(self) -> int:
@@ -97,16 +95,6 @@ class PrivacyBudget(AdditiveNoise):
     def curve(self) -> ZeroConcentratedCurve:
         """What all credits together may tell."""
         return ZeroConcentratedCurve(self.queries * self.unit**2 / (2.0 * float(self.scale_on_grid(self.scale)) ** 2))
-
-    def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
-        return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")
-
-    def _sampling(self) -> tuple[float, float]:
-        """The alpha of a mean at the planned scale, and m r_0."""
-        scale = self.drawn_scale(self.scale)
-        deviations = _planned_deviations(self.beta / self.queries)
-        alpha = deviations * scale
-        return alpha, gaussian_exceedance(alpha=alpha, scale=scale, answers=self.queries)
 
     @property
     def _own_exceedance(self) -> float:
@@ -258,10 +246,6 @@ def _bound_of(mechanism: PrivacyBudget) -> TransferBound:
 def _allowance_of(mechanism: PrivacyBudget, scale: float) -> float:
     planned = scale == mechanism.drawn_scale(mechanism.scale)
     return _bound_of(mechanism).alpha if planned else mechanism.allowance(scale)
-
-
-def _planned_deviations(level: float) -> float:
-    return max(float(norm.isf(level / 2.0)), 0.0)
 
 
 def _deviations(missing: Callable[[float], float]) -> float:

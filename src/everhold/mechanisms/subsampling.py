@@ -22,7 +22,7 @@ from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.subsampling import InformationBound, draws_exceedance, information_radius
 from everhold.guarantees.transfer import TransferBound, leakage_bound, transferred_interval
-from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, whole
+from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, whole
 from everhold.privacy.subsampling import SubsampledBitsCurve
 
 if TYPE_CHECKING:
@@ -79,13 +79,6 @@ class FreshDraws(Mechanism):
 
     @abstractmethod
     def _interval(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-
-    def quote(self, state: State) -> Quote:
-        """Every answer costs one of the planned questions."""
-        refused = state.asked >= self.queries
-        radius = None if refused else self.promise().radius
-        charge = 0 if refused else 1
-        return Quote(radius, radius, charge, charge, refused)
 
 
 @dataclass(frozen=True, kw_only=True)
