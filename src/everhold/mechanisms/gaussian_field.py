@@ -118,14 +118,13 @@ class GaussianFieldMechanism:
             ValueError: If the sum is not finite, or the noise cannot be drawn.
         """
         grid = NoiseGrid.of(sensitivity=self.width * self.spread, multiple=1.0 / self.epsilon)
-        return Release(
-            value=grid.noisy(value, noise, stream="gaussian_field"),
-            scale=grid.drawn_scale,
+        return grid.release(
+            value,
+            noise,
+            stream="gaussian_field",
             epsilon=self.epsilon,
             statement=self.statement,
             source="Yang, Sato, Nakagawa 2015",
-            step=float(grid.step),
-            simulated=noise.simulated,
         )
 
 

@@ -185,14 +185,13 @@ class MarkovQuiltMechanism(Display):
             ValueError: If the value is not finite, or the noise cannot be drawn.
         """
         grid = NoiseGrid.of(sensitivity=self.lipschitz, multiple=float(np.max(self.found.scale)))
-        return Release(
-            value=grid.noisy(value, noise, stream="markov_quilt"),
-            scale=grid.drawn_scale,
+        return grid.release(
+            value,
+            noise,
+            stream="markov_quilt",
             epsilon=self.epsilon,
             statement=self.statement,
             source="Song, Wang, Chaudhuri 2017, Theorem 4.3",
-            step=float(grid.step),
-            simulated=noise.simulated,
         )
 
     def to_dict(self) -> dict[str, Any]:

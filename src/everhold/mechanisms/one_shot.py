@@ -91,6 +91,24 @@ class NoiseGrid:
         steps = math.floor(Fraction(value) / self.step + Fraction(1, 2))
         return float((steps + int(noise.laplace(self.scale, 1, stream=stream)[0])) * self.step)
 
+    def release(
+        self, value: float, noise: Noise, *, stream: str, epsilon: float, statement: str, source: str
+    ) -> Release:
+        """The value with noise, and what it promises.
+
+        Raises:
+            ValueError: If the value is not finite, or the noise cannot be drawn.
+        """
+        return Release(
+            value=self.noisy(value, noise, stream=stream),
+            scale=self.drawn_scale,
+            epsilon=epsilon,
+            statement=statement,
+            source=source,
+            step=float(self.step),
+            simulated=noise.simulated,
+        )
+
     @property
     def drawn_scale(self) -> float:
         """The noise scale in the units of the query."""
