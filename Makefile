@@ -5,7 +5,7 @@ BIN := .venv/bin
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 
-.PHONY: help setup demo test lint format docs bench coverage-study clean
+.PHONY: help setup demo test hunt lint format docs bench coverage-study clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -17,6 +17,9 @@ demo: .venv/installed-demo ## seal real flights, let an analyst climb, see what 
 
 test: .venv/installed-dev lint ## all checks and tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+hunt: .venv/installed-dev ## the tests on fresh random examples, to look for counterexamples
+	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=hunt
 
 lint: .venv/installed-dev ## style, types and layers
 	$(BIN)/ruff check .

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from everhold.answers import Answer, QuotedPrice, Shares, Transcript
     from everhold.certificate import Certificate, verify_certificate
-    from everhold.choices import BestCandidate, QuantileAnswer
     from everhold.dependence import (
         BayesianNetwork,
         DependenceModel,
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
     )
     from everhold.planning import Plan, plan, queries_allowed, rows_needed
     from everhold.privacy.noise import SecureNoise, SeededNoise
+    from everhold.purchases.choice import BestCandidate, MinimizationQuery
+    from everhold.purchases.quantile import QuantileAnswer, QuantileQuery
     from everhold.queries.derived import DerivedQuery
     from everhold.queries.histogram import histogram
     from everhold.queries.mean import mean
@@ -70,10 +71,6 @@ _HOMES = {
         "QuotedPrice",
         "Shares",
         "Transcript",
-    ),
-    "everhold.choices": (
-        "BestCandidate",
-        "QuantileAnswer",
     ),
     "everhold.dependence": (
         "BayesianNetwork",
@@ -132,6 +129,14 @@ _HOMES = {
         "SecureNoise",
         "SeededNoise",
     ),
+    "everhold.purchases.choice": (
+        "BestCandidate",
+        "MinimizationQuery",
+    ),
+    "everhold.purchases.quantile": (
+        "QuantileAnswer",
+        "QuantileQuery",
+    ),
     "everhold.queries.derived": ("DerivedQuery",),
     "everhold.queries.histogram": ("histogram",),
     "everhold.queries.mean": ("mean",),
@@ -180,11 +185,13 @@ __all__ = [
     "MarkovChain",
     "MarkovNetwork",
     "MarkovQuiltMechanism",
+    "MinimizationQuery",
     "NonAdaptiveWarning",
     "Plan",
     "PrivacyBudget",
     "Promise",
     "QuantileAnswer",
+    "QuantileQuery",
     "QueryRejected",
     "QuotedPrice",
     "RandomRows",

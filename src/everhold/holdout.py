@@ -11,7 +11,6 @@ import numpy as np
 from everhold.answering import answer_from, refusal_of, source_name
 from everhold.answers import Answer, QuotedPrice, Shares, Transcript
 from everhold.certificate import Certificate, make_certificate
-from everhold.choices import BestCandidate, Contest, QuantileAnswer, digest, quantile_selection, whole_price
 from everhold.configuration import (
     bound_state,
     chosen_mechanism,
@@ -40,11 +39,13 @@ from everhold.mechanisms import Mechanism, Promise, Source, State
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.preparation import Preparation, Prepared, paying
 from everhold.privacy.noise import Noise, SecureNoise, SeededNoise
+from everhold.purchases.base import PricedQuery, Purchase, Result
+from everhold.purchases.choice import BestCandidate, choice_of
+from everhold.purchases.quantile import QuantileAnswer, QuantileQuery
 from everhold.queries.base import BoundQuery, Query, Schema
 from everhold.queries.derived import DerivedQuery
 from everhold.queries.evaluation import Evaluations
 from everhold.queries.histogram import HistogramQuery
-from everhold.queries.mean import MeanQuery
 from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
 from everhold.rows.structure import FileStructure
 from everhold.rows.table import StoredRows
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
+_REFUSED = "the budget is spent and the question was refused; seal new rows"
 _MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
 
 
@@ -270,23 +272,26 @@ class Holdout:
     @overload
     def ask(self, query: HistogramQuery, *, guess: None = None, strict: bool = False) -> Shares: ...
     @overload
+    def ask(self, query: PricedQuery[Result], *, guess: None = None, strict: bool = False) -> Result: ...
+    @overload
     def ask(
         self, query: Query | DerivedQuery | str, *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False,
     ) -> Answer: ...  # fmt: skip
     def ask(
         self,
-        query: Query | DerivedQuery | HistogramQuery | str,
+        query: Query | DerivedQuery | HistogramQuery | PricedQuery[Any] | str,
         *,
         guess: float | None = None,
         tolerance: float | None = None,
         strict: bool = False,
-    ) -> Answer | Shares:
+    ) -> Any:
         """Ask one question.
 
         Args:
             query: A query, such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``; a text
-                is a `mean`. A `histogram` is one question for each bin and has one answer for each.
+                is a `mean`. A `histogram` is one question for each bin and has one answer for each. What has a price
+                of its own, such as a `MinimizationQuery`, needs the mechanism ``"privacy_budget"``.
             guess: The analyst's own guess, in the question's units, in place of the training estimate.
             tolerance: Half-width wished for, in the question's units; sharper answers cost more credits. Only with the
                 mechanism ``"privacy_budget"`` and for questions that are not made of several.
@@ -300,6 +305,8 @@ class Holdout:
         Raises:
             QueryRejected: If the question cannot be asked; nothing was charged.
         """
+        if isinstance(query, PricedQuery):
+            return self._buy(self._prepare_purchase(query, guess, tolerance), strict=strict)
         if isinstance(query, (DerivedQuery, HistogramQuery)) and tolerance is not None:
             raise QueryRejected(
                 "a question that is made of several takes no tolerance; expected ask(query) at the planned "
@@ -382,23 +389,8 @@ class Holdout:
             QueryRejected: If the candidates cannot be compared, or the mechanism is not ``"privacy_budget"``; nothing
                 was charged.
         """
-        mechanism, price = paying(self._mechanism), whole_price(price)
-        bound = tuple(self._preparation.bind(query) for query in candidates)
-        contest = Contest(bound, best, price)
-        totals = self._sealed.totals(bound, unit=mechanism.unit)[:, 0]
-        losses = contest.losses(totals, mechanism.steps)
-        question, entry, remaining = self._commit_choice(contest.description, contest.shown, losses, price)
-        regret, index = entry.answer["within"], entry.answer["value"]
-        return BestCandidate(
-            index=index,
-            candidate=None if index is None else bound[index].shown,
-            regret=None if regret is None else regret * contest.width,
-            charged=entry.charged,
-            remaining=remaining,
-            question=question,
-            repeated=entry.repeated,
-            confidence=mechanism.confidence,
-        )
+        paying(self._mechanism)
+        return self._buy(choice_of(candidates, self._preparation, best, price))
 
     def quantile(
         self, text: str, *, quantile: float = 0.5, low: float, high: float, bins: int = 100, price: int = CREDITS
@@ -416,55 +408,44 @@ class Holdout:
         Raises:
             QueryRejected: If it cannot be asked, or the mechanism is not ``"privacy_budget"``; nothing was charged.
         """
-        mechanism, price = paying(self._mechanism), whole_price(price)
-        search = quantile_selection(mechanism, quantile=quantile, low=low, high=high, bins=bins, price=price)
-        number = self._preparation.bind(MeanQuery(text, low, high))  # the text is one expression, and a number
-        edges = search.edges
-        bound = [self._preparation.bind(f"({text}) < {float(edge)!r}") for edge in edges[1:-1]]
-        below = self._sealed.totals(bound, unit=mechanism.unit)[:, 0] if bound else np.zeros(0, dtype=np.int64)
-        described = {
-            "kind": "quantile", "quantile": float(quantile), "low": float(low), "high": float(high), "bins": bins,
-            "price": price, "of": number.question, "edges": digest([question.question for question in bound]),
-        }  # fmt: skip
-        shown = f"quantile {quantile:g} of {text} in {bins:,} bins from {low:g} to {high:g}"
-        question, entry, remaining = self._commit_choice(described, shown, search.losses(below), price, level=True)
-        index = entry.answer["value"]
-        found = None if index is None else search.bin(index)
-        return QuantileAnswer(
-            low=None if found is None else found.low,
-            high=None if found is None else found.high,
-            quantile=float(quantile),
-            error=entry.answer["within"],
-            charged=entry.charged,
-            remaining=remaining,
-            question=question,
-            repeated=entry.repeated,
-            confidence=mechanism.confidence,
-        )
+        return self._buy(QuantileQuery(text, quantile, low, high, bins, price).purchase(self._preparation))
 
-    def _commit_choice(
-        self, described: dict[str, Any], shown: str, losses: NDArray[np.int64], price: int, *, level: bool = False
-    ) -> tuple[str, Committed, dict[str, int]]:
-        """Choose by the least loss in one transaction; ``within`` is the regret, or the error of a quantile's level."""
-        mechanism, question = paying(self._mechanism), digest(described)
+    def _prepare_purchase(
+        self, query: PricedQuery[Result], guess: float | None, tolerance: float | None
+    ) -> Purchase[Any, Result]:
+        paying(self._mechanism)
+        if guess is not None or tolerance is not None:
+            raise QueryRejected(
+                f"a {type(query).__name__} takes no guess and no tolerance here; expected ask(query), with what "
+                "sharpens the answer in the query itself; nothing was charged"
+            )
+        return query.purchase(self._preparation)
+
+    def _buy(self, purchase: Purchase[Any, Result], *, strict: bool = False) -> Result:
+        """One draw of its own, in one transaction with what it costs."""
+        mechanism = paying(self._mechanism)
+        seen = purchase.look(self._sealed, mechanism.unit)
 
         def step(data: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome]]:
             state = self._state_from(data)
             if not new:
                 return data, []
-            noise = _noise(self._record.configuration["seed"], asked=state.asked)
-            state, choice = mechanism.choose(state, losses, noise, price=price)
-            refused = choice.index < 0
-            within = mechanism.level_error(len(losses), price=price) if level else choice.regret
-            answer = {
-                "value": None if refused else choice.index, "low": None, "high": None,
-                "source": "refused" if refused else "holdout", "within": None if refused else within,
-            }  # fmt: skip
-            return bound_state(state, self._record.configuration), [Outcome(answer=answer, charged=choice.charged)]
+            drawn = purchase.draw(mechanism, state, seen, _noise(self._record.configuration["seed"], asked=state.asked))
+            return bound_state(drawn.state, self._record.configuration), [Outcome(drawn.answer, drawn.charged)]
 
-        asked = [Question(question, {**described, "shown": shown[:_MOST_SHOWN]})]
+        asked = [Question(purchase.question, {**purchase.description, "shown": purchase.shown[:_MOST_SHOWN]})]
         entry = self._store.commit(self._record.id, asked, step, seal_key=self._key.seal_key)[0]
-        return question, entry, mechanism.remaining(self._state_from(entry.state_after))
+        result = purchase.result(
+            entry.answer,
+            charged=entry.charged,
+            remaining=mechanism.remaining(self._state_from(entry.state_after)),
+            question=purchase.question,
+            repeated=entry.repeated,
+            confidence=mechanism.confidence,
+        )
+        if strict and entry.answer["source"] == "refused":
+            raise BudgetExhausted(_REFUSED, **result.to_dict())
+        return result
 
     def _ask_derived(self, query: DerivedQuery, guess: float | None) -> Answer:
         """All parts in one transaction, and the interval that follows from theirs."""
@@ -544,7 +525,7 @@ class Holdout:
 
     def quote(
         self,
-        query: Query | DerivedQuery | HistogramQuery | str | None = None,
+        query: Query | DerivedQuery | HistogramQuery | PricedQuery[Any] | str | None = None,
         *,
         guess: float | None = None,
         tolerance: float | None = None,
@@ -553,7 +534,7 @@ class Holdout:
 
         Args:
             query: The question; None for the price of any new one, in units of a mean over [0, 1]. For a histogram the
-                half-width is that of its widest bin.
+                half-width is that of its widest bin, for a choice the regret, for a quantile the error of its level.
             guess: As for `ask`.
             tolerance: As for `ask`.
 
@@ -561,6 +542,8 @@ class Holdout:
             QueryRejected: If the question could not be asked.
         """
         state = self._state()
+        if isinstance(query, PricedQuery):
+            return self._quote_purchase(self._prepare_purchase(query, guess, tolerance), state)
         if isinstance(query, (DerivedQuery, HistogramQuery)):
             derived, prepared = self._prepare_derived(query, guess)
             return joint_quote(
@@ -589,6 +572,16 @@ class Holdout:
             refused=price.refused and not before,
             answered_before=before,
             remaining=self._mechanism.remaining(state),
+        )
+
+    def _quote_purchase(self, purchase: Purchase[Any, Any], state: State) -> QuotedPrice:
+        mechanism = paying(self._mechanism)
+        price, before = purchase.price(mechanism), self._store.find(self._record.id, purchase.question) is not None
+        refused = not (before or mechanism.can_pay(state, price.charged))
+        charged = 0 if before or refused else price.charged
+        within = None if refused else price.within
+        return QuotedPrice(
+            purchase.question, within, within, charged, charged, refused, before, mechanism.remaining(state)
         )
 
     def status(self) -> dict[str, Any]:
@@ -674,4 +667,4 @@ def _described(bound: BoundQuery) -> dict[str, Any]:
 def _check_not_refused(answers: Sequence[Answer], *, strict: bool) -> None:
     for answer in answers:
         if strict and answer.source == "refused":
-            raise BudgetExhausted("the budget is spent and the question was refused; seal new rows", **answer.to_dict())
+            raise BudgetExhausted(_REFUSED, **answer.to_dict())

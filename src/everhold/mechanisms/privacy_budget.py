@@ -140,6 +140,10 @@ class PrivacyBudget(GaussianNoise):
     def _left(self, state: State) -> int:
         return self.credits - state.overfits  # what an answer charges is counted there
 
+    def can_pay(self, state: State, price: int) -> bool:
+        """Whether one more question of this price would be answered."""
+        return state.asked < self.queries and price <= self._left(state)
+
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Each sealed sum plus fresh noise of its own scale, while credits and questions last."""
         replies = Replies.refused(len(evaluations))
@@ -149,7 +153,7 @@ class PrivacyBudget(GaussianNoise):
             return self._answer(state, evaluations, slice(0, count), self.scale, noise, replies), replies
         for position, tolerance in enumerate(evaluations.tolerances.tolist()):
             scale = self.scale if math.isnan(tolerance) else self.scale_for(tolerance)
-            if state.asked < self.queries and self.credits_for(scale) <= self._left(state):
+            if self.can_pay(state, self.credits_for(scale)):
                 state = self._answer(state, evaluations, slice(position, position + 1), scale, noise, replies)
         return state, replies
 
@@ -181,7 +185,7 @@ class PrivacyBudget(GaussianNoise):
         """
         if price < 1 or not len(losses):
             raise ValueError(f"there are {len(losses)} candidates for {price} credits; expected at least one of each")
-        if state.asked >= self.queries or price > self._left(state):
+        if not self.can_pay(state, price):
             return state, Choice(-1, math.nan, 0)
         chosen = self.selection(price).choose(losses, noise)
         state = replace(state, asked=state.asked + 1, overfits=state.overfits + price)
@@ -217,7 +221,7 @@ class PrivacyBudget(GaussianNoise):
 
     def quote(self, state: State) -> Quote:
         """The price of a mean at the planned scale."""
-        refused = state.asked >= self.queries or self._left(state) < CREDITS
+        refused = not self.can_pay(state, CREDITS)
         radius = None if refused else self.promise().radius
         charge = 0 if refused else CREDITS
         return Quote(radius, radius, charge, charge, refused)
@@ -226,7 +230,7 @@ class PrivacyBudget(GaussianNoise):
         """The price of a mean with a half-width of its own."""
         scale = self.scale_for(tolerance)
         price = self.credits_for(scale)
-        if state.asked >= self.queries or self._left(state) < price:
+        if not self.can_pay(state, price):
             return Quote(None, None, 0, 0, refused=True)
         radius = self.radius_at(scale)
         return Quote(radius, radius, price, price, refused=False)
