@@ -128,4 +128,13 @@ class NonAdaptiveWarning(EverholdWarning):
 
 
 class DependenceWarning(EverholdWarning):
-    """Rows are declared independent of each other or of the training rows, and something speaks against it."""
+    """Rows are declared independent of each other or of the training rows, and something speaks against it.
+
+    Args:
+        message: In the words of Python.
+        for_shell: The same in the words of the command line; the message by default.
+    """
+
+    def __init__(self, message: str, *, for_shell: str | None = None) -> None:
+        super().__init__(message)
+        self.for_shell = message if for_shell is None else for_shell

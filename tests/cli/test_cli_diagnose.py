@@ -25,13 +25,23 @@ def homes(everhold, study):
 
 def test_creation_warns_on_stderr(homes):
     assert "warning: training rows with equal 'home'" in homes.stderr
+    assert "declare --groups home" in homes.stderr
+    assert "eh." not in homes.stderr
     assert "warning" not in homes.stdout
+
+
+def test_whoever_says_that_rows_are_independent_is_not_warned(everhold, homes):
+    again = everhold(
+        "create", "s.db", "again", "--holdout", "shut.csv", "--training", "open.csv", "--label", "late",
+        "--queries", "20", "--overfits", "2", "--independent",
+    )  # fmt: skip
+    assert (again.exit_code, "warning" in again.stderr) == (0, False)
 
 
 def test_the_table_names_the_column_and_says_what_to_declare(everhold, homes):
     shown = everhold("diagnose", "s.db", "homes")
     assert "home" in shown.stdout
-    assert "dependence=eh.Groups('home')" in shown.stderr
+    assert "declare --groups home" in shown.stderr
 
 
 def test_json_and_csv_say_the_same(everhold, homes):

@@ -264,7 +264,8 @@ def test_a_model_file_reaches_the_holdout(study, everhold):
         (("--groups", "home"), 9, "'home' of the dependence does not exist"),
         (("--model", "bad.json"), 9, "holds no dependence model"),
         (("--model", "none.json"), 1, "none.json"),
-        (("--model", "bad.json", "--groups", "late"), 2, "both given"),
+        (("--model", "bad.json", "--groups", "late"), 2, "given together"),
+        (("--independent", "--groups", "late"), 2, "given together"),
     ],
 )
 def test_a_dependence_that_cannot_be_used(study, everhold, arguments, code, reason):

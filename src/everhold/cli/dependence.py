@@ -171,6 +171,7 @@ def describe(
         int | None,
         typer.Option(help="With --chart and --rows: radius of so many questions against correlation."),
     ] = None,
+    overfits: Annotated[int, typer.Option(help="With --queries: answers that may come from the holdout.")] = 10,
     chart: ChartOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -199,7 +200,7 @@ def describe(
     with arguments_checked():
         lines = [_line(given, size) for size in _sizes(given, rows)]
         if chart is not None:
-            _draw_description(given, rows, queries, chart)
+            _draw_description(given, chart, rows=rows, queries=queries, overfits=overfits)
     spectral_gap = getattr(given, "spectral_gap", None)
     document = {
         "kind": given.kind,
@@ -242,14 +243,16 @@ def _line(model: DependenceModel, rows: int) -> dict[str, Any]:
     }
 
 
-def _draw_description(model: DependenceModel, rows: int | None, queries: int | None, path: Path) -> None:
+def _draw_description(
+    model: DependenceModel, path: Path, *, rows: int | None, queries: int | None, overfits: int
+) -> None:
     from everhold.charts_of_dependence import correlation_chart, influence_chart
     from everhold.dependence.markov_chain import MarkovChain
 
     if queries is not None:
         if rows is None:
             raise Misuse("--queries is given without --rows; expected both for this picture")
-        drawn = correlation_chart(rows=rows, queries=queries, model=model)
+        drawn = correlation_chart(rows=rows, queries=queries, overfits=overfits, model=model)
         _save(drawn, path, "Radius against correlation", "Half-width for all answers at once; chains of two states.")
         return
     if not isinstance(model, MarkovChain):

@@ -45,7 +45,7 @@ def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOp
     show_list(rows, _TABLE if form is Format.TABLE else _ALL, form, document=found.to_dict())
     if form is Format.TABLE:
         for suspect in found.suspects:
-            note(f"{suspect.column}: if rows were drawn together, declare {found.suggestion(suspect)}")
+            note(f"{suspect.column}: if rows were drawn together, declare {found.suggestion(suspect, shell=True)}")
         if not found.suspects:
             note("no column speaks clearly against independent rows")
         for left_out in found.notes:

@@ -131,4 +131,4 @@ def _show_warning(
 ) -> None:
     """One line for a warning of everhold; those of other libraries could quote rows and are left out."""
     if issubclass(category, EverholdWarning):
-        sys.stderr.write(f"warning: {printable(str(message))}\n")
+        sys.stderr.write(f"warning: {printable(str(getattr(message, 'for_shell', message)))}\n")

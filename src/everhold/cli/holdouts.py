@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,6 +40,9 @@ from everhold.cli.questions import (
     WithLowOption,
     WithOption,
 )
+
+if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
 
 __all__ = ["register", "show_transcript"]
 
@@ -82,6 +85,12 @@ def create(
     model: Annotated[
         Path | None, typer.Option(help="How the rows hang together: a JSON file.", rich_help_panel=_ROWS)
     ] = None,
+    independent: Annotated[
+        bool,
+        typer.Option(
+            "--independent", help="Rows were drawn independently; this is the default.", rich_help_panel=_ROWS
+        ),
+    ] = False,
     mechanism: Annotated[
         str | None,
         typer.Option(
@@ -115,7 +124,8 @@ def create(
 
     The rows are copied beside the database; put the originals away.
     Rows of one household, patient or day: --groups COLUMN. A time series:
-    --model FILE.json, made by 'everhold dependence fit'.
+    --model FILE.json, made by 'everhold dependence fit'. --independent says
+    that there is nothing of the kind, and silences what training rows suggest.
     With --format json or csv, 'everhold status' comes along with the promise.
 
     Exit codes:
@@ -125,20 +135,34 @@ def create(
       9  the groups or the model do not match the rows; nothing was created
     """
     place = place_of(storage, name)
-    if groups is not None and model is not None:
-        raise Misuse("--groups and --model are both given; expected one of them; leave the other out")
-    from everhold.dependence import Groups
+    declared = [
+        option for option, given in
+        (("--groups", groups is not None), ("--model", model is not None), ("--independent", independent)) if given
+    ]  # fmt: skip
+    if len(declared) > 1:
+        raise Misuse(f"{' and '.join(declared)} are given together; expected one of them; leave the others out")
     from everhold.holdout import Holdout
 
     with arguments_checked():
         created = Holdout.create(
             *place, holdout=holdout, training=training, label=label, row_id=row_id, mechanism=mechanism,
             queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-            dependence=Groups(groups) if groups is not None else None if model is None else model_from(model),
+            dependence=_declared(groups=groups, model=model, independent=independent),
         )  # fmt: skip
     with created:
         promise = created.certificate().promise
         show_sentence(promise, {"promise": promise, **created.status()}, form)
+
+
+def _declared(*, groups: str | None, model: Path | None, independent: bool) -> DependenceModel | None:
+    """How the rows hang together, if anything was said about it."""
+    from everhold.dependence import Groups, Independent
+
+    if independent:
+        return Independent()
+    if groups is not None:
+        return Groups(groups)
+    return None if model is None else model_from(model)
 
 
 def ask(

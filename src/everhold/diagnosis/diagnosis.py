@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -80,14 +81,20 @@ class Diagnosis(Display):
             f"{', '.join(repr(found.column) for found in self.findings) or 'none'}"
         )
 
-    def suggestion(self, found: Finding) -> str | None:
-        """The declaration to write if the finding is right; None for attributes."""
+    def suggestion(self, found: Finding, *, shell: bool = False) -> str | None:
+        """The declaration to write if the finding is right, for Python or for a shell; None for attributes."""
+        column = shlex.quote(found.column) if shell else repr(found.column)
         if found.role == "group":
-            return f"dependence=eh.Groups({found.column!r})"
+            return f"--groups {column}" if shell else f"dependence=eh.Groups({column})"
         if found.role == "series":
-            model = "MarkovChain" if found.states <= _MOST_STATES else "GaussianAR1"
+            discrete = found.states <= _MOST_STATES
             state = found.outcome if self.label is None else self.label
-            return f"dependence=eh.{model}.fit(training, order_by={found.column!r}, state={state!r})"
+            if shell:
+                kind = "markov_chain" if discrete else "gaussian_ar1"
+                fit = f"--kind {kind} --order-by {column} --state {shlex.quote(state)} --output model.json"
+                return f"--model model.json, made by 'everhold dependence fit TRAINING {fit}'"
+            model = "MarkovChain" if discrete else "GaussianAR1"
+            return f"dependence=eh.{model}.fit(training, order_by={column}, state={state!r})"
         return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -263,10 +270,11 @@ def warn_of_dependence(diagnosis: Diagnosis, *, declared: bool, stacklevel: int 
     """
     suspects = [found for found in diagnosis.suspects if found.strong or not declared]
     if isinstance(diagnosis.declared, Independent) and suspects:
-        warnings.warn(_warning(diagnosis, suspects, declared=declared), DependenceWarning, stacklevel=stacklevel)
+        text, for_shell = (_warning(diagnosis, suspects, declared=declared, shell=shell) for shell in (False, True))
+        warnings.warn(DependenceWarning(text, for_shell=for_shell), stacklevel=stacklevel)
 
 
-def _warning(diagnosis: Diagnosis, suspects: list[Finding], *, declared: bool) -> str:
+def _warning(diagnosis: Diagnosis, suspects: list[Finding], *, declared: bool, shell: bool) -> str:
     found = suspects[0]
     alike = f"in {found.outcome!r} (correlation {found.correlation:.2f})"
     would = f"; the radius would be about {found.radius:.2g}, not {diagnosis.radius:.2g}" if found.radius else ""
@@ -275,18 +283,26 @@ def _warning(diagnosis: Diagnosis, suspects: list[Finding], *, declared: bool) -
     if found.role == "group":
         text = (
             f"training rows with equal {found.column!r} resemble each other {alike}; if they were drawn together, as "
-            f"visits of a patient are, declare {diagnosis.suggestion(found)}{would}"
+            f"visits of a patient are, declare {diagnosis.suggestion(found, shell=shell)}{would}"
         )
     else:
         text = (
             f"training rows that follow each other in {found.column!r} resemble each other {alike}; if they are a "
-            f"series, declare a model of it, such as {diagnosis.suggestion(found)}, and leave a gap between training "
-            f"and sealed rows{would}"
+            f"series, declare a model of it, such as {diagnosis.suggestion(found, shell=shell)}, and leave a gap "
+            f"between training and sealed rows{would}"
         )
     also = ", ".join(repr(other.column) for other in suspects[1:4])
+    look = "'everhold diagnose'" if shell else "holdout.diagnose()"
     return (
         text
         + f"; if {found.column!r} is only a property of rows that were drawn independently, "
-        + ("silence DependenceWarning" if declared else "pass dependence=eh.Independent()")
-        + (f"; look at {also}, too, with holdout.diagnose()" if also else "; holdout.diagnose() shows more")
+        + _if_independent(declared=declared, shell=shell)
+        + (f"; look at {also}, too, with {look}" if also else f"; {look} shows more")
     )
+
+
+def _if_independent(*, declared: bool, shell: bool) -> str:
+    """What to do about the warning where rows were drawn independently after all."""
+    if declared:
+        return "this may be left as it is" if shell else "silence DependenceWarning"
+    return "give --independent" if shell else "pass dependence=eh.Independent()"
