@@ -13,7 +13,10 @@ from everhold.mechanisms import (
     GuessAndCheck,
     LaplaceMechanism,
     Mechanism,
+    PrivacyBudget,
+    RandomRows,
     SampleSplitting,
+    Subsampling,
     Thresholdout,
 )
 
@@ -61,6 +64,9 @@ CASES = {
     "guess_and_check": Case(GuessAndCheck, 4_096, 3_600, PLANNED),
     "thresholdout": Case(Thresholdout, 16_384, 15_000, PLANNED),
     "gaussian": Case(GaussianMechanism, 4_096, 3_600),
+    "privacy_budget": Case(PrivacyBudget, 4_096, 3_600),
     "laplace": Case(LaplaceMechanism, 32_768, 31_000),
+    "subsampling": Case(Subsampling, 4_096, 3_600),
+    "random_rows": Case(RandomRows, 8_192, 7_000),
     "sample_splitting": Case(SampleSplitting, 4_096, 20),
 }
