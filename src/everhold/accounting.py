@@ -1,0 +1,120 @@
+"""How much a transcript has told about any one sealed row so far, as differential privacy."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.display import Display
+from everhold.mechanisms import PrivacyBudget, Thresholdout
+from everhold.privacy import BoundedRangeCurve, GaussianCurve, PrivacyCurve, PureCurve, ZeroConcentratedCurve
+from everhold.privacy.composition import composed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from everhold.ledger import Entry
+    from everhold.mechanisms import Mechanism, State
+
+__all__ = ["Spending", "spending"]
+
+_BY_NOISE, _BY_CHOICE = "noise", "choice"
+_CHOICES = ("choice", "quantile")
+_MIXED = ("above", "synthesis")
+_MOST_PARTS = 200  # different prices that are composed one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Spending(Display):
+    """The privacy loss of what was answered so far, for any one sealed row.
+
+    Attributes:
+        delta: The delta at which every epsilon is stated.
+        answers: Answers so far.
+        epsilon: Of all answers together, whatever led to them; None where no noise is added.
+        epsilon_if_fixed: Of the same answers if their kinds and prices had been fixed before the first one, by privacy
+            loss distributions; smaller, and not valid for prices that were chosen on the way. None where that makes no
+            difference, or without the extra ``[accounting]``.
+        epsilon_planned: Of the whole budget; None where no noise is added.
+    """
+
+    delta: float
+    answers: int
+    epsilon: float | None
+    epsilon_if_fixed: float | None
+    epsilon_planned: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name."""
+        return dataclasses.asdict(self)
+
+
+def spending(mechanism: Mechanism, state: State, entries: Iterable[Entry], *, delta: float = 1e-6) -> Spending:
+    """What the answers so far told about any one row.
+
+    Args:
+        mechanism: The mechanism that answered.
+        state: Its state.
+        entries: What the ledger holds.
+        delta: In (0, 1).
+
+    Raises:
+        ValueError: If delta is outside (0, 1).
+
+    Source: filters of zero-concentrated privacy (docs/theory, budget); privacy loss distributions by dp-accounting.
+    """
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta is {delta}; expected a number strictly between 0 and 1, such as 1e-6")
+    planned = mechanism.curve()
+    if planned is None:
+        return Spending(delta, state.asked, None, None, None)
+    grid = mechanism.rounding  # covers the difference between discrete and continuous noise, too
+    told = [entry for entry in entries if entry.charged]
+    fixed = _if_fixed(mechanism, told, delta=delta) if isinstance(mechanism, PrivacyBudget) and told else None
+    return Spending(
+        delta,
+        state.asked,
+        _so_far(mechanism, state).epsilon(delta) + (grid if state.asked else 0.0),
+        None if fixed is None else fixed + grid,
+        planned.epsilon(delta) + grid,
+    )
+
+
+def _so_far(mechanism: Mechanism, state: State) -> PrivacyCurve:
+    """The curve of the answers so far, valid however they were chosen."""
+    nothing = PureCurve(0.0)
+    if isinstance(mechanism, PrivacyBudget):
+        return ZeroConcentratedCurve(mechanism.curve().rho * state.overfits / mechanism.credits)
+    if isinstance(mechanism, Thresholdout):  # the epoch in progress has told of its threshold
+        epochs = min(state.overfits + 1, mechanism.overfits) if state.asked else 0
+        return dataclasses.replace(mechanism, overfits=epochs).curve() if epochs else nothing
+    asked = dataclasses.replace(mechanism, queries=state.asked) if state.asked else None
+    return (None if asked is None else asked.curve()) or nothing
+
+
+def _if_fixed(mechanism: PrivacyBudget, told: list[Entry], *, delta: float) -> float | None:
+    """Epsilon of the mix by privacy loss distributions; None where the package is missing or there are too many."""
+    mix = Counter((_family(entry), entry.charged) for entry in told)
+    if len(mix) > _MOST_PARTS:
+        return None
+    share = mechanism.curve().rho / mechanism.credits
+    parts = [(_curve(family, share * charged), count) for (family, charged), count in mix.items()]
+    try:
+        return composed(parts).epsilon(delta)
+    except ImportError:
+        return None
+
+
+def _family(entry: Entry) -> str:
+    kind = entry.description.get("kind")
+    return _BY_CHOICE if kind in _CHOICES else str(kind) if kind in _MIXED else _BY_NOISE
+
+
+def _curve(family: str, rho: float) -> PrivacyCurve:
+    """The curve of one answer of this zero-concentrated loss."""
+    if family == _BY_CHOICE:
+        return BoundedRangeCurve(math.sqrt(8.0 * rho))
+    return GaussianCurve(math.sqrt(2.0 * rho)) if family == _BY_NOISE else ZeroConcentratedCurve(rho)

@@ -1,0 +1,80 @@
+"""What a transcript has told: monotone, never above the plan, exact where the mix was fixed."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from everhold.accounting import spending
+from everhold.mechanisms import MECHANISMS, GaussianMechanism, PrivacyBudget, State, Thresholdout
+from everhold.privacy import BoundedRangeCurve, GaussianCurve
+
+DELTA = 1e-6
+NOISY = sorted(set(MECHANISMS) - {"guess_and_check", "sample_splitting", "empirical", "ladder", "random_rows"})
+
+
+def entry(kind, charged):
+    return SimpleNamespace(description={"kind": kind}, charged=charged)
+
+
+def told(mechanism, *entries):
+    state = State(asked=len(entries), overfits=sum(one.charged for one in entries))
+    return spending(mechanism, state, entries, delta=DELTA)
+
+
+@pytest.fixture(scope="module")
+def budget():
+    return PrivacyBudget.tuned(rows=20_000, queries=100)
+
+
+def mechanism_of(name):
+    wish = {"overfits": 3} if name == "thresholdout" else {}
+    return MECHANISMS[name].tuned(rows=20_000, queries=100, **wish)
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_what_was_told_grows_up_to_the_plan(name):
+    mechanism = mechanism_of(name)
+    price = 100 if name == "privacy_budget" else 1
+    states = [State(), State(asked=10, overfits=1 if name == "thresholdout" else 10 * price)]
+    states.append(State(asked=100, overfits=3 if name == "thresholdout" else 100 * price))
+    epsilons = [spending(mechanism, state, [], delta=DELTA).epsilon for state in states]
+    assert epsilons[0] == 0.0
+    assert 0.0 < epsilons[1] < epsilons[2]
+    assert epsilons[2] == pytest.approx(spending(mechanism, states[2], [], delta=DELTA).epsilon_planned)
+
+
+@pytest.mark.parametrize("name", ["guess_and_check", "sample_splitting", "empirical", "ladder", "random_rows"])
+def test_without_noise_there_is_no_epsilon(name):
+    spent = told(mechanism_of(name), entry("mean", 1))
+    assert (spent.answers, spent.epsilon, spent.epsilon_if_fixed, spent.epsilon_planned) == (1, None, None, None)
+
+
+def test_means_of_any_price_are_one_gaussian_if_fixed(budget):
+    spent = told(budget, *[entry("mean", 100)] * 30, *[entry("risk", 50)] * 20)
+    mu = (2.0 * budget.curve().rho * 0.4) ** 0.5
+    assert spent.epsilon_if_fixed == pytest.approx(GaussianCurve(mu).epsilon(DELTA), abs=1e-7)
+    assert spent.epsilon_if_fixed < spent.epsilon < spent.epsilon_planned
+
+
+def test_one_choice_has_the_curve_of_its_bounded_range(budget):
+    spent = told(budget, entry("choice", 1_000))
+    exact = BoundedRangeCurve((8.0 * budget.curve().rho * 0.1) ** 0.5).epsilon(DELTA)
+    assert spent.epsilon_if_fixed == pytest.approx(exact, abs=1e-7)
+
+
+def test_a_mix_is_composed_by_its_loss_distributions(budget):
+    alone = told(budget, *[entry("mean", 100)] * 30)
+    mixed = told(budget, *[entry("mean", 100)] * 30, *[entry("quantile", 500)] * 4)
+    assert alone.epsilon_if_fixed < mixed.epsilon_if_fixed < mixed.epsilon
+
+
+def test_the_epoch_in_progress_counts_for_thresholdout():
+    mechanism = Thresholdout.tuned(rows=20_000, queries=100, overfits=3)
+    one = spending(mechanism, State(asked=5, overfits=0), [], delta=DELTA).epsilon
+    assert 0.0 < one < spending(mechanism, State(asked=5, overfits=1), [], delta=DELTA).epsilon
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, float("nan")])
+def test_a_delta_that_makes_no_sense(delta):
+    with pytest.raises(ValueError, match="delta is"):
+        spending(GaussianMechanism.tuned(rows=1_000, queries=10), State(), [], delta=delta)
