@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -13,9 +12,9 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from everhold.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
-from everhold.guarantees.transfer import TransferBound, leakage_bound, transferred_interval
-from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, usable_scales
-from everhold.privacy.curves import GaussianCurve, PrivacyCurve, PureCurve
+from everhold.mechanisms.base import Replies, Source, State, usable_scales
+from everhold.mechanisms.transferred import TransferredPromise
+from everhold.privacy.curves import GaussianCurve, PureCurve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +29,7 @@ _MOST_USEFUL_SCALE = 16.0  # of a mean in [0, 1]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditiveNoise(Mechanism):
+class AdditiveNoise(TransferredPromise):
     """Common steps of the Gaussian and the Laplace mechanism.
 
     Attributes:
@@ -38,9 +37,6 @@ class AdditiveNoise(Mechanism):
     """
 
     scale: float
-
-    reads_leakage: ClassVar[bool] = True
-    _privacy_delta: ClassVar[float]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,48 +65,14 @@ class AdditiveNoise(Mechanism):
     @abstractmethod
     def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]: ...
 
-    @abstractmethod
-    def _sampling(self) -> tuple[float, float]:
-        """The best alpha and r(alpha) there."""
-
-    @abstractmethod
-    def curve(self) -> PrivacyCurve: ...
-
-    def _bound(self) -> TransferBound:
-        alpha, exceedance = self._sampling()
-        leak = leakage_bound(self.dependence.leakage(self.curve(), self.rows), confidence=self.statement_confidence)
-        excess = (exceedance + leak.delta) / self.beta
-        return TransferBound(radius=alpha + leak.bias + excess, alpha=alpha, epsilon=leak.epsilon, excess=excess)
-
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Each sealed sum plus fresh noise, until the planned number of questions is used up."""
         count = min(len(evaluations), self.queries - state.asked)
         replies = Replies.refused(len(evaluations))
         answered = slice(0, count)
         values = (evaluations.totals[answered, 0] + self._noise(noise, count)) / self.steps
-        bound = _cached_bound(self)
-        interval = transferred_interval(
-            values, margin=bound.alpha + bound.excess + self.rounding, epsilon=bound.epsilon
-        )
-        replies.put(answered, values, interval, Source.HOLDOUT)
+        replies.put(answered, values, self._interval(values), Source.HOLDOUT)
         return replace(state, asked=state.asked + count, overfits=state.overfits + count), replies
-
-    def promise(self) -> Promise:
-        """S1 with the exact curve of all answers together."""
-        bound = _cached_bound(self)
-        return Promise(
-            statement=bound.statement,
-            radius=bound.radius + self.rounding,
-            confidence=self.confidence,
-            assumptions=(self.dependence.describe(),),
-            details={"alpha": bound.alpha, "epsilon": bound.epsilon, "excess": bound.excess},
-            privacy=(self.curve().epsilon(self._privacy_delta), self._privacy_delta),
-        )
-
-
-@lru_cache(maxsize=256)
-def _cached_bound(mechanism: AdditiveNoise) -> TransferBound:
-    return mechanism._bound()
 
 
 @dataclass(frozen=True, kw_only=True)

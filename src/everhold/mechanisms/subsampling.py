@@ -21,14 +21,13 @@ from scipy.stats import norm
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.subsampling import InformationBound, draws_exceedance, information_radius
-from everhold.guarantees.transfer import TransferBound, leakage_bound, transferred_interval
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, whole
+from everhold.mechanisms.transferred import TransferredPromise
 from everhold.privacy.subsampling import SubsampledBitsCurve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.privacy.curves import PrivacyCurve
     from everhold.privacy.noise import Noise
     from everhold.queries.evaluation import Evaluations
 
@@ -82,7 +81,7 @@ class FreshDraws(Mechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subsampling(FreshDraws):
+class Subsampling(TransferredPromise, FreshDraws):
     """Fresh random rows among fair coins: sampling alone is the noise, and differential privacy comes with it (S1).
 
     With more draws, and more of them coins, it comes ever closer to the Gaussian mechanism, from above.
@@ -94,7 +93,6 @@ class Subsampling(FreshDraws):
     """
 
     name: ClassVar[str] = "subsampling"
-    reads_leakage: ClassVar[bool] = True
     _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
 
     def __post_init__(self) -> None:
@@ -144,35 +142,9 @@ class Subsampling(FreshDraws):
         """All draws for all m answers."""
         return SubsampledBitsCurve(self.draws * self.queries, coins=self.coins, share=1.0 / self.rows)
 
-    def _bound(self, curve: PrivacyCurve) -> TransferBound:
+    def _sampling(self) -> tuple[float, float]:
         deviations = max(float(norm.isf(self.beta / (2.0 * self.queries))), 0.0)  # d/dalpha (alpha + r/beta) = 0
-        alpha, exceedance = draws_exceedance(
-            deviations=deviations, draws=self.draws, coins=self.coins, answers=self.queries
-        )
-        leak = leakage_bound(self.dependence.leakage(curve, self.rows), confidence=self.statement_confidence)
-        excess = (exceedance + leak.delta) / self.beta
-        return TransferBound(radius=alpha + leak.bias + excess, alpha=alpha, epsilon=leak.epsilon, excess=excess)
-
-    def _interval(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        bound = _cached_bound(self)
-        return transferred_interval(values, margin=bound.alpha + bound.excess + self.rounding, epsilon=bound.epsilon)
-
-    def promise(self) -> Promise:
-        """S1 with the curve of all draws together."""
-        bound = _cached_bound(self)
-        return Promise(
-            statement=bound.statement,
-            radius=bound.radius + self.rounding,
-            confidence=self.confidence,
-            assumptions=(self.dependence.describe(),),
-            details={"alpha": bound.alpha, "epsilon": bound.epsilon, "excess": bound.excess},
-            privacy=(self.curve().epsilon(self._privacy_delta), self._privacy_delta),
-        )
-
-
-@lru_cache(maxsize=256)
-def _cached_bound(mechanism: Subsampling) -> TransferBound:
-    return mechanism._bound(mechanism.curve())
+        return draws_exceedance(deviations=deviations, draws=self.draws, coins=self.coins, answers=self.queries)
 
 
 @dataclass(frozen=True, kw_only=True)
