@@ -5,7 +5,7 @@ BIN := .venv/bin
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 
-.PHONY: help setup demo test hunt lint format docs bench coverage-study clean
+.PHONY: help setup demo test hunt lint format docs bench peers coverage-study clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -37,11 +37,14 @@ docs: .venv/installed-dev ## build the documentation into site/, warnings are er
 bench: .venv/installed-dev ## run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
+peers: ## install the peers of the benchmark into .venv-peers
+	sh .ci/make-peers "$(PYTHON)"
+
 coverage-study: .venv/installed-dev ## the long coverage studies; writes docs/theory/coverage.md
 	$(BIN)/python -m tests.coverage_studies
 
 clean: ## remove everything that can be made again
-	rm -rf .venv site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-peers site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/bin/python:
 	sh .ci/make-venv "$(PYTHON)" .venv
