@@ -44,7 +44,7 @@ coverage-study: .venv/installed-dev ## the long coverage studies; writes docs/th
 	$(BIN)/python -m tests.coverage_studies
 
 clean: ## remove everything that can be made again
-	rm -rf .venv .venv-peers site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-peers site demo-output lab-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/bin/python:
 	sh .ci/make-venv "$(PYTHON)" .venv

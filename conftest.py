@@ -1,10 +1,27 @@
-"""Which examples Hypothesis tries: the same ones in every run of one version, or fresh ones for a hunt.
+"""Examples in docs, README and docstrings run in a folder of their own; Hypothesis tries the same examples each time.
 
 ``make test`` gives one version of the code one verdict. ``make hunt`` looks for new counterexamples.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from _pytest.doctest import DoctestItem
 from hypothesis import settings
 
-settings.register_profile("same", derandomize=True)
-settings.register_profile("hunt", derandomize=False, print_blob=True)
+if TYPE_CHECKING:
+    from pathlib import Path
+
+collect_ignore_glob = ["tests/**/conftest.py"]  # no examples in there, and doctest would import them under one name
+
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("hunt", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("same")
+
+
+@pytest.fixture(autouse=True)
+def _folder_of_its_own(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if isinstance(request.node, DoctestItem):
+        monkeypatch.chdir(tmp_path)

@@ -12,6 +12,7 @@ from contracts.mechanism_contract import INHERITED, MEANS, MechanismContract
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from everhold.analysts import BoostingAnalyst
 from everhold.dependence import Groups
 from everhold.guarantees.description_length import LadderTree, log_ladder_size
 from everhold.guarantees.published import ladder_radius
@@ -288,27 +289,39 @@ def test_a_best_that_stands_says_nothing_nearer_than_a_step():
 # The boosting attack --------------------------------------------------------------------------------------------------
 
 
-def boosting(board, *, rows, submissions, seed):
-    """Blum and Hardt's attack: random labels are submitted, and those that scored below 1/2 vote on every row.
+class FairLabels:
+    """Random labellings of rows with fair labels, half of them sealed and half of them fresh.
 
     Args:
-        board: Maps the sealed losses of submissions, shape (submissions, rows), to the losses that are shown.
-        rows: Sealed rows, and as many fresh ones.
-        submissions: Random submissions; the vote is one more.
-        seed: Of labels and submissions.
-
-    Returns:
-        What the board shows for the vote, and the vote's loss on fresh rows.
+        shown: Maps the sealed losses of all submissions so far, shape (submissions, rows), to the losses shown.
     """
-    generator = np.random.default_rng(seed)
-    truth = generator.integers(0, 2, 2 * rows)
-    guesses = generator.integers(0, 2, (submissions, 2 * rows))
-    shown = board((guesses != truth)[:, :rows])
-    votes = 2 * guesses[shown < 0.5].astype(int) - 1
-    vote = votes.sum(axis=0) + generator.uniform(-0.5, 0.5, 2 * rows) > 0  # ties by coins
-    wrong = vote != truth
-    final = board(np.vstack([(guesses != truth)[:, :rows], wrong[:rows]]))[-1]
-    return float(final), float(wrong[rows:].mean())
+
+    def __init__(self, shown, *, rows, submissions, seed):
+        generator = np.random.default_rng(seed)
+        self.truth = generator.integers(0, 2, 2 * rows) == 1
+        self.labellings = generator.integers(0, 2, (submissions, 2 * rows)) == 1
+        self.sealed, self.shown, self.rules = slice(rows), shown, submissions
+        self.losses = np.zeros((0, rows), dtype=bool)
+
+    def submit(self, predicted):
+        self.losses = np.vstack([self.losses, (predicted != self.truth)[:, self.sealed]])
+        return 1.0 - self.shown(self.losses)[-len(predicted) :]
+
+    def score_rules(self, first, last, *, guess):
+        return self.submit(self.labellings[first:last])
+
+    def predicted(self, vote):
+        return vote.weights @ (2.0 * self.labellings - 1.0) > vote.threshold
+
+    def score_vote(self, vote):
+        return self.submit(self.predicted(vote)[None, :])[0]
+
+
+def boosting(shown, *, rows, **attack):
+    """What the board shows for the booster's vote, and the vote's loss on fresh rows."""
+    board = FairLabels(shown, rows=rows, **attack)
+    (claim,) = BoostingAnalyst().play(board)
+    return 1.0 - claim.score, (board.predicted(claim.vote) != board.truth)[rows:].mean()
 
 
 def bare(losses):

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.description_length import log_tree_size
-from everhold.mechanisms import GaussianMechanism, GuessAndCheck, LaplaceMechanism, Thresholdout
+from everhold.dependence import Groups
+from everhold.mechanisms import (
+    GaussianMechanism,
+    GuessAndCheck,
+    LaplaceMechanism,
+    PrivacyBudget,
+    Subsampling,
+    Thresholdout,
+)
 
 WISHES = [(2_000, 50, 0.95), (20_000, 1_000, 0.9), (300_000, 20, 0.999)]
 
@@ -89,3 +97,13 @@ def test_radius_grows_with_the_overfits():
     for kind in (Thresholdout, GuessAndCheck):
         radii = [kind.tuned(rows=100_000, queries=500, overfits=b).promise().radius for b in (1, 3, 10, 30)]
         assert radii == sorted(radii)
+
+
+@pytest.mark.parametrize("together", [5, 50, 500])
+@pytest.mark.parametrize("kind", [GaussianMechanism, LaplaceMechanism, PrivacyBudget, Subsampling, Thresholdout])
+def test_groups_are_tuned_as_well_as_as_many_independent_rows(kind, together):
+    """What n groups of k rows promise is what n rows promise: the scales of a mean may be the same."""
+    wish = {"queries": 1_010, **({"overfits": 10} if kind is Thresholdout else {})}
+    alone = kind.tuned(rows=10_000, **wish).promise().radius
+    groups = kind.tuned(rows=10_000 * together, dependence=Groups(together), **wish).promise().radius
+    assert groups == pytest.approx(alone, rel=1e-4)

@@ -4,23 +4,32 @@ An analyst plays on a `Board`, which scores rules and votes of rules; it never s
 analyst therefore plays against a real holdout, a bare average and a simulated mechanism.
 """
 
-from everhold.analysts.base import Analyst, Board, Claim, Vote, best_claim
+from everhold.analysts.base import Analyst, BatchBoard, Board, Claim, Vote, best_claim, scores_of_votes
+from everhold.analysts.boosting import BoostingAnalyst
+from everhold.analysts.crowd import CrowdAnalyst
 from everhold.analysts.fingerprinting import FingerprintingAnalyst
 from everhold.analysts.greedy import GreedySelectionAnalyst
 from everhold.analysts.hill_climbing import HillClimbingAnalyst
 from everhold.analysts.honest import HonestAnalyst
-from everhold.analysts.rules import RandomRules, RunningVote
+from everhold.analysts.optimising import OptimisingAnalyst
+from everhold.analysts.rules import RandomRules, RunningVote, row_keys
 
 __all__ = [
     "Analyst",
+    "BatchBoard",
     "Board",
+    "BoostingAnalyst",
     "Claim",
+    "CrowdAnalyst",
     "FingerprintingAnalyst",
     "GreedySelectionAnalyst",
     "HillClimbingAnalyst",
     "HonestAnalyst",
+    "OptimisingAnalyst",
     "RandomRules",
     "RunningVote",
     "Vote",
     "best_claim",
+    "row_keys",
+    "scores_of_votes",
 ]

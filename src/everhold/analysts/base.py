@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Analyst", "Board", "Claim", "Vote", "best_claim"]
+__all__ = ["Analyst", "BatchBoard", "Board", "Claim", "Vote", "best_claim", "scores_of_votes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,15 @@ class Board(Protocol):
         ...
 
 
+@runtime_checkable
+class BatchBoard(Board, Protocol):
+    """A board that scores several votes at once; the scores are those of one after the other."""
+
+    def score_votes(self, votes: Sequence[Vote]) -> NDArray[np.float64]:
+        """Scores of votes, shape (votes,)."""
+        ...
+
+
 class Analyst(ABC):
     """A pure strategy: what it asks depends on earlier answers and on nothing else."""
 
@@ -79,3 +89,10 @@ def best_claim(claims: Iterable[Claim]) -> Claim:
     if not scored:
         raise ValueError("every claim was refused; expected at least one answer; plan for more questions or overfits")
     return max(scored, key=lambda claim: claim.score)
+
+
+def scores_of_votes(board: Board, votes: Sequence[Vote]) -> NDArray[np.float64]:
+    """Scores of votes that do not depend on each other's answers, shape (votes,); at once where the board can."""
+    if isinstance(board, BatchBoard):
+        return board.score_votes(votes)
+    return np.array([board.score_vote(vote) for vote in votes], dtype=np.float64)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.analysts.base import Analyst, Board, Claim, Vote
+from everhold.analysts.base import Analyst, Board, Claim, Vote, scores_of_votes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ class FingerprintingAnalyst(Analyst):
         directions = rng.normal(size=(self.votes_per_round, board.rules))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         length = float(np.linalg.norm(trace)) or 1.0
-        answers = np.array([board.score_vote(Vote(trace + length * way, 0.0)) for way in directions])
+        answers = scores_of_votes(board, [Vote(trace + length * way, 0.0) for way in directions])
         known = answers[~np.isnan(answers)]
         shared = float(np.mean(known)) if len(known) else 0.5
         return np.asarray(_agreement(answers, shared) @ directions, dtype=np.float64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.analysts.base import Analyst, Board, Claim, Vote
+from everhold.analysts.base import Analyst, Board, Claim, Vote, scores_of_votes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ class GreedySelectionAnalyst(Analyst):
         while waiting and tried < self.most_tries:
             ballot = waiting[: min(self.width, self.most_tries - tried)]
             votes = [_joined(vote, rule, luck) for rule in ballot]
-            answers = np.array([board.score_vote(candidate) for candidate in votes])
+            answers = scores_of_votes(board, votes)
             tried += len(ballot)
             if np.all(np.isnan(answers)):
                 return

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["HillClimbingAnalyst"]
+__all__ = ["HillClimbingAnalyst", "log_odds"]
 
 _SUREST = 0.99  # a rule that scored 1 does not outvote all others
 
@@ -56,10 +56,10 @@ class HillClimbingAnalyst(Analyst):
                 return
             last = min(len(weights) + self.rules_per_round, board.rules)
             scores = board.score_rules(len(weights), last, guess=self.guess)
-            weights = np.concatenate([weights, _log_odds(scores)])
+            weights = np.concatenate([weights, log_odds(scores)])
 
 
-def _log_odds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_odds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """How strongly a rule of this score speaks for what it says; 0 for a refused score."""
     known = np.clip(np.where(np.isnan(scores), 0.5, scores), 1.0 - _SUREST, _SUREST)
     return np.asarray(np.log(known / (1.0 - known)), dtype=np.float64)

@@ -8,23 +8,53 @@ of all 2^8 patterns of eight rules, so that no matrix of rows by rules is ever m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from everhold.analysts.base import Vote
 
-__all__ = ["RandomRules", "RunningVote"]
+__all__ = ["RandomRules", "RunningVote", "row_keys"]
 
 RULES_PER_HASH = 64
 _BITS = 8
 _PATTERNS = ((np.arange(2**_BITS)[:, None] >> np.arange(_BITS)) & 1).astype(np.float32)  # (patterns, rules)
 _WORD = 2**64 - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def row_keys(*columns: ArrayLike) -> NDArray[np.uint64]:
+    """One hash for each row of what is known of it: an identifier, or some of its attributes.
+
+    Rows that are equal in all columns get the same key, so that a rule says the same of them, in any table.
+
+    Args:
+        *columns: Each of shape (rows,), numbers or texts; compared as text.
+
+    Raises:
+        ValueError: If there is no column, or they are not of the same length.
+
+    Examples:
+        >>> keys = row_keys(["EWR", "JFK", "EWR"], [7, 7, 7])
+        >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1]), keys.dtype
+        (True, False, dtype('uint64'))
+    """
+    texts = [np.asarray(column).astype(str) for column in columns]
+    if len({text.shape for text in texts}) != 1 or texts[0].ndim != 1:
+        raise ValueError(f"the columns have shapes {[text.shape for text in texts]}; expected one or more of (rows,)")
+    keys = np.zeros(len(texts[0]), dtype=np.uint64)
+    for text in texts:
+        known, places = np.unique(text, return_inverse=True)
+        digests = [blake2b(value.encode(), digest_size=8).digest() for value in known.tolist()]
+        hashes = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+        keys = _mixed((keys ^ hashes[places]) + np.uint64(_GOLDEN))
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +101,44 @@ class RandomRules:
 
     def tally(self, weights: NDArray[np.float64], first: int) -> NDArray[np.float64]:
         """``sum_j weights[j - first] * (+1 or -1 as rule j says)`` over the rules from ``first`` on, shape (rows,)."""
-        tally = np.full(len(self), -float(np.sum(weights)))
-        for start, stop, block in _blocks(first, first + len(weights)):
+        return np.asarray(self.tallies([weights], first)[0])
+
+    def tallies(self, weights: Sequence[NDArray[np.float64]], first: int) -> NDArray[np.float64]:
+        """`tally` of several votes, shape (votes, rows); what a rule says is looked up once for all of them."""
+        tallies = np.repeat([[-float(np.sum(own))] for own in weights], len(self), axis=1)
+        for start, stop, block in _blocks(first, first + max(map(len, weights))):
             offset = block * RULES_PER_HASH
-            padded = np.zeros(RULES_PER_HASH)
-            padded[start - offset : stop - offset] = 2.0 * weights[start - first : stop - first]
-            tables = padded.reshape(-1, _BITS).astype(np.float32) @ _PATTERNS.T
-            for table, eight in zip(tables, self._patterns(block).T, strict=True):
-                tally += table[eight]
-        return tally
+            padded = np.zeros((len(weights), RULES_PER_HASH))
+            for row, own in zip(padded, weights, strict=True):
+                spoken = 2.0 * own[start - first : stop - first]
+                row[start - offset : start - offset + len(spoken)] = spoken
+            voting = np.flatnonzero(padded.any(axis=1))
+            patterns = self._patterns(block).T if len(voting) else ()
+            for vote in voting:
+                tables = padded[vote].reshape(-1, _BITS).astype(np.float32) @ _PATTERNS.T
+                for table, eight in zip(tables, patterns, strict=True):
+                    tallies[vote] += table[eight]
+        return tallies
+
+    def predictions(self, votes: Sequence[Vote]) -> NDArray[np.bool_]:
+        """What several votes predict for each row, shape (votes, rows)."""
+        if not votes:
+            return np.zeros((0, len(self)), dtype=np.bool_)
+        thresholds = np.array([[vote.threshold] for vote in votes])
+        return np.asarray(self.tallies([vote.weights for vote in votes], 0) > thresholds)
 
     def _patterns(self, block: int) -> NDArray[np.uint8]:
-        """What 64 rules say of each row, eight rules in a byte, shape (rows, 8).
+        """What 64 rules say of each row, eight rules in a byte, shape (rows, 8): mixed keys, salted for each block."""
+        salt = ((self.seed << 32) + block + 1) * _GOLDEN & _WORD
+        words = _mixed(self.keys + np.uint64(salt))
+        return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
 
-        The bits of splitmix64's finaliser, on keys that differ from block to block.
-        """
-        salt = ((self.seed << 32) + block + 1) * 0x9E3779B97F4A7C15 & _WORD
-        mixed = self.keys + np.uint64(salt)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return (mixed ^ (mixed >> np.uint64(31))).astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """splitmix64's finaliser."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
 
 
 def _blocks(first: int, last: int) -> Iterator[tuple[int, int, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +11,9 @@ import typer
 
 from everhold.cli.arguments import FormatOption
 from everhold.cli.failures import Misuse, arguments_checked
-from everhold.cli.output import Format, note, show_list
+from everhold.cli.output import Format, note, progress_bar, show_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from everhold.lab.audit import Audit
 
 __all__ = ["register"]
@@ -49,7 +46,7 @@ def audit(
         list[str] | None, typer.Option(metavar="NAME", help="Only this mechanism; may be repeated.")
     ] = None,
     analysts: Annotated[
-        str, typer.Option(metavar="NAME,NAME", help="Who plays.")
+        str, typer.Option(metavar="NAME,NAME", help="Who plays; also boosting, crowd and optimising.")
     ] = "honest,climbing,greedy,fingerprinting,probing",
     runs: Annotated[int, typer.Option(help="Games of each analyst against each mechanism.")] = 100,
     seed: Annotated[int, typer.Option(help="Of all labels and noise; the same seed gives the same games.")] = 0,
@@ -80,7 +77,7 @@ def audit(
     from everhold.lab import audit as room
 
     chosen: dict[str, Any] = {"mechanisms": mechanism, "analysts": _names(analysts), "runs": runs, "seed": seed}
-    with _bar(shown=form is Format.TABLE and sys.stderr.isatty()) as progress, arguments_checked():
+    with progress_bar("games", shown=form is Format.TABLE and sys.stderr.isatty()) as progress, arguments_checked():
         if plan is not None:
             result = room.audit_plan(_read(plan), **chosen, progress=progress)
         else:
@@ -111,15 +108,3 @@ def _read(file: Path) -> Any:
         raise Misuse(
             f"{file.name!r} is no JSON; expected what 'everhold plan --rows ... --format json' prints"
         ) from None
-
-
-@contextmanager
-def _bar(*, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on the error stream, which is taken away at the end, also when interrupted."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True) as bar:
-        task = bar.add_task("games", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

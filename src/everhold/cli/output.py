@@ -9,15 +9,17 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["Format", "note", "printable", "show_list", "show_record", "show_sentence"]
+__all__ = ["Format", "note", "printable", "progress_bar", "show_list", "show_record", "show_sentence"]
 
 _SHORT_HASH = 12
+_SHOWN_OF_VECTOR = 6
 _UNLIMITED = 100_000  # columns; a table that goes to a file or a pipe is never cut
 
 
@@ -44,6 +46,18 @@ def note(text: str) -> None:
     sys.stderr.write(printable(text) + "\n")
 
 
+@contextmanager
+def progress_bar(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on the error stream, which is taken away at the end, also when interrupted."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 def show_sentence(sentence: str, record: Mapping[str, Any], form: Format) -> None:
     """Print a sentence for people; the record it stands for in the other formats."""
     if form is Format.TABLE:
@@ -63,7 +77,11 @@ def show_record(record: Mapping[str, Any], form: Format) -> None:
 
 
 def show_list(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], form: Format, *, document: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    form: Format,
+    *,
+    document: Mapping[str, Any] | Sequence[Mapping[str, Any]],
 ) -> None:
     """Print a list.
 
@@ -71,7 +89,7 @@ def show_list(
         rows: One mapping for each line, with at least the named columns.
         columns: The columns of table and CSV, in their order.
         form: How to print it.
-        document: The same as one JSON object.
+        document: The same as one JSON object, or as an array of some.
     """
     if form is Format.JSON:
         _print_json(document)
@@ -83,7 +101,7 @@ def show_list(
         _print_table(columns, lines, numbers=numbers)
 
 
-def _print_json(document: Mapping[str, Any]) -> None:
+def _print_json(document: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
 
 
@@ -143,7 +161,9 @@ def _cell(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_cell(inner)}" for name, inner in value.items())
     if isinstance(value, (list, tuple)):
-        return "; ".join(_cell(inner) for inner in value)
+        shown = value[:_SHOWN_OF_VECTOR] if all(isinstance(inner, float) for inner in value) else value
+        more = f"; ... {len(value):,} in all" if len(shown) < len(value) else ""
+        return "; ".join(_cell(inner) for inner in shown) + more
     return printable(str(value))
 
 

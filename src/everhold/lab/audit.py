@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.analysts import (
     Analyst,
+    BoostingAnalyst,
+    CrowdAnalyst,
     FingerprintingAnalyst,
     GreedySelectionAnalyst,
     HillClimbingAnalyst,
     HonestAnalyst,
+    OptimisingAnalyst,
 )
 from everhold.display import Display
 from everhold.lab.coverage import CoverageStudy, StudyOutcome, play_once
@@ -27,10 +30,13 @@ from everhold.planning import tuned_mechanism
 if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
 
-__all__ = ["ANALYSTS", "Audit", "AuditLine", "NotPlayed", "audit", "audit_plan"]
+__all__ = ["ANALYSTS", "MORE_ANALYSTS", "Audit", "AuditLine", "NotPlayed", "audit", "audit_plan"]
 
 ANALYSTS = ("honest", "climbing", "greedy", "fingerprinting", "probing")
-"""Names of the analysts; see `everhold.analysts`. The probing one climbs with guesses at the edge of confirmation."""
+"""Who plays by default; see `everhold.analysts`. The probing one climbs with guesses at the edge of confirmation."""
+
+MORE_ANALYSTS = ("boosting", "crowd", "optimising")
+"""Who plays if named. The optimising one asks at most 320 questions, and needs the extra ``[attacks]``."""
 
 _LEAST_QUERIES = 16
 _MOST_ROWS = 2**20
@@ -38,6 +44,8 @@ _MOST_SPLIT = 2**24  # rows times rules that a board holds at once for split row
 _VACUOUS = 0.5
 _ROUNDS = 4
 _MOST_TRIES = 128
+_MOST_STUDIES = 8  # of the optimiser, whose sampler takes most of the time
+_CROWD = 10
 _UNBROKEN = 1.0  # no error is larger: with this radius a control only measures
 
 Progress = Callable[[int, int], None]
@@ -192,7 +200,7 @@ def audit(
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         mechanisms: Names; all that promise something by default.
-        analysts: Names, see `ANALYSTS`.
+        analysts: Names, see `ANALYSTS` and `MORE_ANALYSTS`.
         runs: Games of each analyst against each mechanism.
         seed: Of the first game; the others follow.
         progress: Called with the games that are over and the games that there are.
@@ -296,6 +304,16 @@ def _entry(name: str, mechanism: Mechanism) -> tuple[Analyst, int]:
     if name == "greedy":
         tries = min(queries // 4, _MOST_TRIES)
         return GreedySelectionAnalyst(tries), min(queries - tries, mechanism.rows - 1)
+    if name == "boosting":
+        return BoostingAnalyst(), min(queries - 1, mechanism.rows - 1)
+    if name == "crowd":
+        members = max(min(_CROWD, queries // (2 * _ROUNDS)), 1)
+        rules = min(queries - _ROUNDS * members, mechanism.rows - 1)
+        return CrowdAnalyst(members, -(-rules // (_ROUNDS * members))), rules
+    if name == "optimising":
+        tuner = OptimisingAnalyst(trials_per_study=min(queries, 40))
+        studies = min(queries // tuner.trials_per_study, _MOST_STUDIES)
+        return tuner, min(studies * tuner.rules_per_study, mechanism.rows - 1)
     if name == "fingerprinting":
         tracer = FingerprintingAnalyst(_ROUNDS, min(queries // 40, 8))
         return tracer, min(queries - tracer.votes, mechanism.rows - 1)
@@ -341,8 +359,9 @@ def _check(queries: int, analysts: Sequence[str], runs: int) -> None:
     if runs < 1:
         raise ValueError(f"runs is {runs}; expected at least 1")
     for name in analysts:
-        if name not in ANALYSTS:
-            raise ValueError(f"there is no analyst {name!r}; expected some of {', '.join(ANALYSTS)}")
+        if name not in (*ANALYSTS, *MORE_ANALYSTS):
+            known = ", ".join((*ANALYSTS, *MORE_ANALYSTS))
+            raise ValueError(f"there is no analyst {name!r}; expected some of {known}")
 
 
 def _excuse(mechanism: Mechanism | str) -> str:

@@ -188,7 +188,7 @@ def run_demo(
     with _steps(2 * plan.questions, models, shown=progress) as (climbed, tuned):
         flights = flights or load_flights()
         storage = _empty_storage(output)
-        fresh = BareBoard(flights.fresh, rules=plan.rules, seed=plan.seed)
+        fresh = BareBoard(flights.fresh.keys, flights.fresh.late, rules=plan.rules, seed=plan.seed)
         bare, points = _climb_bare(flights, fresh, plan, climbed)
         with _sealed(storage, "climber", flights, queries=plan.questions, overfits=plan.overfits) as holdout:
             everhold, more_points, answers = _climb_holdout(holdout, flights, fresh, plan, climbed)
@@ -268,7 +268,8 @@ def _climb_bare(
     flights: Flights, fresh: BareBoard, plan: DemoPlan, advance: Callable[[int], None]
 ) -> tuple[Outcome, list[ClimbPoint]]:
     """Act 1: every score is an average over the same flights."""
-    board = BareBoard(flights.sealed, rules=plan.rules, seed=plan.seed, advance=advance)
+    sealed = flights.sealed
+    board = BareBoard(sealed.keys, sealed.late, rules=plan.rules, seed=plan.seed, advance=advance)
     played = [(claim, fresh.score_vote(claim.vote)) for claim in _analyst(flights, plan).play(board)]
     best = best_claim(claim for claim, _ in played)
     points = [ClimbPoint(report.BARE, claim.questions, claim.score, truth) for claim, truth in played]
@@ -279,7 +280,10 @@ def _climb_holdout(
     holdout: Holdout, flights: Flights, fresh: BareBoard, plan: DemoPlan, advance: Callable[[int], None]
 ) -> tuple[Outcome, list[ClimbPoint], list[tuple[Answer, float]]]:
     """Act 2: the same analyst, the same flights, sealed. Also gives all answers with their fresh values."""
-    board = HoldoutBoard(holdout, flights.sealed, flights.training, rules=plan.rules, seed=plan.seed, advance=advance)
+    board = HoldoutBoard(
+        holdout, flights.sealed.keys, training_keys=flights.training.keys, rules=plan.rules, seed=plan.seed,
+        advance=advance,
+    )  # fmt: skip
     played = [(claim, fresh.score_vote(claim.vote)) for claim in _analyst(flights, plan).play(board)]
     best = best_claim(claim for claim, _ in played)
     stated = board.vote_answers[[claim for claim, _ in played].index(best)]

@@ -125,7 +125,7 @@ def tune(
         advance: Called with 1 after each candidate.
     """
     import sklearn.ensemble  # noqa: F401  the limit reaches only libraries that are loaded
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     trials = []
     with threadpool_limits(1):  # boosting's threads wait for each other far longer than they work on a busy machine

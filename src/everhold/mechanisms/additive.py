@@ -26,6 +26,7 @@ __all__ = ["GaussianMechanism", "LaplaceMechanism"]
 
 
 _MOST_USEFUL_SCALE = 16.0  # of a mean in [0, 1]
+_RANGE, _LOOKS = 1e7, 17  # a factor 2.7 from look to look
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +55,16 @@ class AdditiveNoise(TransferredPromise):
         """
         start = cls(rows=rows, queries=queries, confidence=confidence, scale=1.0, **shared)
         least = min(math.sqrt(math.sqrt(queries)) / rows / 10.0, 0.1)  # smaller scales tell too much, larger drown all
-        best = minimize_scalar(
-            lambda log_scale: replace(start, scale=math.exp(log_scale))._bound().radius,
-            bounds=(math.log(least), math.log(min(least * 1e5, _MOST_USEFUL_SCALE))),
-            method="bounded",
-            options={"xatol": 1e-5},
-        )
+        ends = math.log(least), math.log(min(least * _RANGE, _MOST_USEFUL_SCALE))
+
+        def radius(log_scale: float) -> float:
+            return replace(start, scale=math.exp(log_scale))._bound().radius
+
+        # among dependent rows all small scales may tell everything, and be equally useless: look everywhere first
+        steps = np.linspace(*ends, num=_LOOKS)
+        step = int(np.argmin([radius(float(tried)) for tried in steps]))
+        around = float(steps[max(step - 1, 0)]), float(steps[min(step + 1, _LOOKS - 1)])
+        best = minimize_scalar(radius, bounds=around, method="bounded", options={"xatol": 1e-5})
         return replace(start, scale=math.exp(float(best.x)))
 
     @abstractmethod

@@ -26,6 +26,8 @@ _THREE, _FIVE = np.array([-1.0, 0.0, 1.0]), np.array([-1.0, -0.7, 0.0, 0.7, 1.0]
 _MOST_ROUNDS = 12
 _VACUOUS = 1e6  # thresholds beyond are all alike
 _WIDTHS = (0.5, 0.1, 0.02)
+_USELESS = 0.5
+_MOST_STEPS_DOWN = 12  # down to losses e^-11 times as large
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +134,22 @@ class _Search:
     ratio: float
 
     def start(self) -> Point:
-        """A point of the right order of magnitude: the leak balances the noise."""
+        """A point of the right order of magnitude: the leak balances the noise.
+
+        Where rows depend on each other the best loss may be hundreds of times smaller than for independent ones, and
+        in between all thresholds are equally useless: go down by steps until the threshold rises again.
+        """
         spread = math.log(4.0 * self.queries * self.overfits / self.beta)
         loss = math.sqrt(12.0 * spread / (self.rows * math.sqrt(self.overfits)))
-        return np.array([math.log(loss), 0.5, -0.3, math.log(6.0 * spread)])
+        best, least = None, math.inf
+        for step in range(_MOST_STEPS_DOWN):
+            point = np.array([math.log(loss) - step, 0.5, -0.3, math.log(6.0 * spread)])
+            threshold = self.threshold(point, self.leak(math.exp(point[0])), 1.0)
+            if best is not None and threshold > least and least < _USELESS:
+                break
+            if threshold < least:
+                best, least = point, threshold
+        return point if best is None else best
 
     def scales(self, point: Point) -> tuple[Scales, float]:
         """The scales and x of a point."""

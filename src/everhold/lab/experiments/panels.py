@@ -1,0 +1,117 @@
+"""Lines in panels: colour tells whose line it is, the dash tells what kind of number, bars tell how far runs spread."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["PanelPoint", "panel_chart"]
+
+_PAPER, _INK, _FAINT = "#ffffff", "#24292f", "#d0d7de"  # as in everhold.charts, so that dark pages restyle them
+_DASHES = ([1, 0], [6, 4], [2, 3])
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPoint:
+    """One point of a line.
+
+    Attributes:
+        panel: Title of its panel.
+        series: Whose line it is on.
+        kind: What kind of number it is.
+        at: Where on the horizontal axis.
+        value: Height.
+        low: Lower end of the bar; None without one.
+        high: Upper end of the bar.
+    """
+
+    panel: str
+    series: str
+    kind: str
+    at: float
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def panel_chart(
+    points: Sequence[PanelPoint],
+    *,
+    horizontal: str,
+    vertical: str,
+    colours: Mapping[str, str],
+    kinds: Sequence[str],
+    log_horizontal: bool = True,
+    log_vertical: bool = True,
+    shared: bool = True,
+    columns: int = 3,
+) -> Any:
+    """Panels side by side.
+
+    Args:
+        points: All points, in the order in which the panels shall stand.
+        horizontal: Title of the horizontal axis.
+        vertical: Title of the vertical axis.
+        colours: Of each series, in the order of the legend; those without points are left out of it.
+        kinds: Kinds of numbers; the first is drawn solid, the second dashed, the third dotted.
+        log_horizontal: Whether the horizontal axis is logarithmic.
+        log_vertical: Whether the vertical axis is logarithmic.
+        shared: Whether all panels have the same horizontal axis.
+        columns: Panels in a line.
+
+    Returns:
+        An Altair chart with facets.
+    """
+    import altair as alt
+
+    names = [name for name in colours if any(point.series == name for point in points)]
+    drawn_kinds = [kind for kind in kinds if any(point.kind == kind for point in points)]
+    dashes = [_DASHES[kinds.index(kind)] for kind in drawn_kinds]
+    legend: dict[str, Any] = {
+        "title": None, "symbolType": "stroke", "symbolSize": 400, "symbolStrokeWidth": 2.5, "symbolOpacity": 1,
+        "labelLimit": 400,
+    }  # fmt: skip
+    colour = alt.Color(
+        "series:N",
+        scale=alt.Scale(domain=names, range=[colours[name] for name in names]),
+        legend=alt.Legend(**legend, orient="right") if len(names) > 1 else None,
+    )
+    dash = alt.StrokeDash(
+        "kind:N",
+        scale=alt.Scale(domain=drawn_kinds, range=dashes),
+        legend=alt.Legend(**legend, symbolStrokeColor=_INK, orient="right") if len(drawn_kinds) > 1 else None,
+    )
+    x = alt.X(
+        "at:Q", title=horizontal,
+        axis=alt.Axis(format="~s" if log_horizontal else "~g", tickCount=5, labelOverlap=True),
+        scale=alt.Scale(type="log" if log_horizontal else "linear", nice=False, padding=8),
+    )  # fmt: skip
+    heights = alt.Scale(type="log", nice=False, padding=10) if log_vertical else alt.Scale(zero=True)
+    y = alt.Y("value:Q", title=vertical, scale=heights, axis=alt.Axis(format="~g", tickCount=6))
+    lines = alt.Chart().mark_line(strokeWidth=2.2).encode(x=x, y=y, color=colour, strokeDash=dash)
+    dots = alt.Chart().mark_circle(size=26, opacity=1).encode(x=x, y=y, color=colour)
+    bars = (
+        alt.Chart()
+        .transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=5, opacity=0.35)
+        .encode(x=x, y=alt.Y("low:Q", title=vertical, scale=heights), y2="high:Q", color=colour)
+    )
+    values = alt.InlineData(values=[asdict(point) for point in points])
+    order = list(dict.fromkeys(point.panel for point in points))
+    facet = alt.Facet("panel:N", title=None, sort=order, header=alt.Header(labelFontSize=14))
+    panels = alt.layer(bars, lines, dots, data=values).properties(width=260, height=260).facet(facet, columns=columns)
+    return _styled(panels if shared else panels.resolve_scale(x="independent"))
+
+
+def _styled(chart: Any) -> Any:
+    axis = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _INK, "tickColor": _INK}
+    return (
+        chart.configure(background=_PAPER, padding=16)
+        .configure_axis(**axis, labelFontSize=12, titleFontSize=13, titleFontWeight="normal", gridOpacity=0.5)
+        .configure_legend(labelColor=_INK, labelFontSize=12, rowPadding=4)
+        .configure_header(labelColor=_INK, labelFontWeight="bold")
+        .configure_view(stroke=_FAINT)
+    )
