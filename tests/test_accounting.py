@@ -2,8 +2,10 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+import everhold as eh
 from everhold.accounting import spending
 from everhold.mechanisms import MECHANISMS, GaussianMechanism, PrivacyBudget, State, Thresholdout
 from everhold.privacy import BoundedRangeCurve, GaussianCurve
@@ -78,3 +80,26 @@ def test_the_epoch_in_progress_counts_for_thresholdout():
 def test_a_delta_that_makes_no_sense(delta):
     with pytest.raises(ValueError, match="delta is"):
         spending(GaussianMechanism.tuned(rows=1_000, queries=10), State(), [], delta=delta)
+
+
+def sealed(tmp_path, **wish):
+    rows = {"delay": np.random.default_rng(0).normal(10.0, 20.0, 5_000)}
+    return eh.Holdout.create(tmp_path / "s.db", "flights", holdout=rows, mechanism="privacy_budget", queries=40, **wish)
+
+
+def test_a_holdout_says_what_it_told(tmp_path):
+    with sealed(tmp_path) as holdout:
+        before = holdout.spent()
+        for cut in range(5):
+            holdout.ask(f"delay > {cut}")
+        holdout.quantile("delay", low=0, high=20, bins=10, price=300)
+        after = holdout.spent()
+    assert (before.answers, before.epsilon, before.epsilon_if_fixed) == (0, 0.0, None)
+    assert after.answers == 6
+    assert 0.0 < after.epsilon_if_fixed < after.epsilon < after.epsilon_planned == before.epsilon_planned
+
+
+def test_noise_that_can_be_predicted_hides_nothing(tmp_path):
+    with sealed(tmp_path, seed=1) as holdout:
+        holdout.ask("delay > 1")
+        assert holdout.spent().epsilon is None

@@ -155,12 +155,20 @@ def test_rejections_are_silent(holdout, question):
 def test_no_repr_shows_a_value(holdout):
     holdout.ask(f"carrier <> '{'X'}' and delay < 1e6", guess=0.2)
     state = State(3, 1, 987654)
-    shown = [holdout, holdout._sealed, holdout._key, state, holdout._store, holdout._record, holdout.schema]
+    shown = [
+        holdout,
+        holdout._desk.sealed,
+        holdout._desk.key,
+        state,
+        holdout._desk.store,
+        holdout._desk.record,
+        holdout.schema,
+    ]
     evaluations = Evaluations(totals=np.array([[987654]]), guesses=np.array([1]), rows=ROWS)
     for thing in [*shown, evaluations, holdout.transcript(), holdout.status(), holdout.promise, holdout.mechanism]:
         for text in (repr(thing), str(thing)):
             assert_silent(text)
-            assert holdout._key._private.private_bytes_raw().hex() not in text
+            assert holdout._desk.key._private.private_bytes_raw().hex() not in text
 
 
 def test_a_broken_engine_says_nothing(holdout, tmp_path):

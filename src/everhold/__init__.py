@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from everhold.accounting import Spending
+    from everhold.allotments import Allotments
     from everhold.answers import Answer, QuotedPrice, Shares, Transcript
     from everhold.certificate import Certificate, verify_certificate
     from everhold.dependence import (
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
         VacuousGuaranteeWarning,
     )
     from everhold.holdout import Holdout
+    from everhold.ledger.allotments import Allotment
     from everhold.mechanisms import (
         Empirical,
         GaussianFieldMechanism,
@@ -53,8 +56,13 @@ if TYPE_CHECKING:
     )
     from everhold.planning import Plan, plan, queries_allowed, rows_needed
     from everhold.privacy.noise import SecureNoise, SeededNoise
+    from everhold.purchases.above import AboveQuery, FirstAbove
     from everhold.purchases.choice import BestCandidate, MinimizationQuery
+    from everhold.purchases.gradient import GradientQuery, VectorAnswer, gradient
+    from everhold.purchases.low_sensitivity import LowSensitivityQuery
     from everhold.purchases.quantile import QuantileAnswer, QuantileQuery
+    from everhold.purchases.ranking_scores import auc, f1
+    from everhold.purchases.synthesis import SynthesisQuery, SyntheticAnswer
     from everhold.queries.derived import DerivedQuery
     from everhold.queries.histogram import histogram
     from everhold.queries.mean import mean
@@ -66,6 +74,27 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "everhold.accounting": ("Spending",),
+    "everhold.allotments": ("Allotments",),
+    "everhold.ledger.allotments": ("Allotment",),
+    "everhold.purchases.above": (
+        "AboveQuery",
+        "FirstAbove",
+    ),
+    "everhold.purchases.gradient": (
+        "GradientQuery",
+        "VectorAnswer",
+        "gradient",
+    ),
+    "everhold.purchases.low_sensitivity": ("LowSensitivityQuery",),
+    "everhold.purchases.ranking_scores": (
+        "auc",
+        "f1",
+    ),
+    "everhold.purchases.synthesis": (
+        "SynthesisQuery",
+        "SyntheticAnswer",
+    ),
     "everhold.answers": (
         "Answer",
         "QuotedPrice",
@@ -156,6 +185,9 @@ _HOMES = {
 """Where the public names live; a name is imported when it is first used, so that the command line starts at once."""
 
 __all__ = [
+    "AboveQuery",
+    "Allotment",
+    "Allotments",
     "Answer",
     "AuthError",
     "BayesianNetwork",
@@ -170,9 +202,11 @@ __all__ = [
     "Empirical",
     "EverholdError",
     "EverholdWarning",
+    "FirstAbove",
     "GaussianAR1",
     "GaussianFieldMechanism",
     "GaussianMechanism",
+    "GradientQuery",
     "Groups",
     "GuessAndCheck",
     "Holdout",
@@ -182,6 +216,7 @@ __all__ = [
     "IntegrityError",
     "Ladder",
     "LaplaceMechanism",
+    "LowSensitivityQuery",
     "MarkovChain",
     "MarkovNetwork",
     "MarkovQuiltMechanism",
@@ -201,16 +236,23 @@ __all__ = [
     "SeededNoise",
     "Shares",
     "SmallHoldoutWarning",
+    "Spending",
     "StatisticalQuery",
     "Subsampling",
+    "SynthesisQuery",
+    "SyntheticAnswer",
     "Thresholdout",
     "Transcript",
     "VacuousGuaranteeWarning",
+    "VectorAnswer",
     "accuracy",
+    "auc",
     "brier",
     "correlation",
     "covariance",
     "error",
+    "f1",
+    "gradient",
     "histogram",
     "mean",
     "pedigree",

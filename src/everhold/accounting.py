@@ -34,7 +34,7 @@ class Spending(Display):
     Attributes:
         delta: The delta at which every epsilon is stated.
         answers: Answers so far.
-        epsilon: Of all answers together, whatever led to them; None where no noise is added.
+        epsilon: Of all answers together, whatever led to them; None where no secret noise is added.
         epsilon_if_fixed: Of the same answers if their kinds and prices had been fixed before the first one, by privacy
             loss distributions; smaller, and not valid for prices that were chosen on the way. None where that makes no
             difference, or without the extra ``[accounting]``.
@@ -52,7 +52,9 @@ class Spending(Display):
         return dataclasses.asdict(self)
 
 
-def spending(mechanism: Mechanism, state: State, entries: Iterable[Entry], *, delta: float = 1e-6) -> Spending:
+def spending(
+    mechanism: Mechanism, state: State, entries: Iterable[Entry], *, delta: float = 1e-6, simulated: bool = False
+) -> Spending:
     """What the answers so far told about any one row.
 
     Args:
@@ -60,6 +62,7 @@ def spending(mechanism: Mechanism, state: State, entries: Iterable[Entry], *, de
         state: Its state.
         entries: What the ledger holds.
         delta: In (0, 1).
+        simulated: Whether the noise can be predicted; then nothing is private.
 
     Raises:
         ValueError: If delta is outside (0, 1).
@@ -69,7 +72,7 @@ def spending(mechanism: Mechanism, state: State, entries: Iterable[Entry], *, de
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta is {delta}; expected a number strictly between 0 and 1, such as 1e-6")
     planned = mechanism.curve()
-    if planned is None:
+    if planned is None or simulated:
         return Spending(delta, state.asked, None, None, None)
     grid = mechanism.rounding  # covers the difference between discrete and continuous noise, too
     told = [entry for entry in entries if entry.charged]

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from everhold.answers import Answer
-from everhold.mechanisms import Mechanism, Source, State
+from everhold.mechanisms import Mechanism, Source
 
 if TYPE_CHECKING:
     from everhold.ledger import Committed
@@ -16,7 +16,13 @@ __all__ = ["answer_from", "refusal_of", "source_name"]
 
 
 def answer_from(
-    bound: BoundQuery, entry: Committed, mechanism: Mechanism, *, remaining: dict[str, int], statement: str
+    bound: BoundQuery,
+    entry: Committed,
+    mechanism: Mechanism,
+    *,
+    remaining: dict[str, int],
+    statement: str,
+    analyst: str | None = None,
 ) -> Answer:
     """The committed answer in the question's own units.
 
@@ -26,6 +32,7 @@ def answer_from(
         mechanism: The mechanism that answered.
         remaining: What is left of the budget, by name.
         statement: The statement that the interval rests on.
+        analyst: On whose behalf it was asked.
     """
     value, low, high = (
         None if mean is None else bound.from_mean(mean)
@@ -46,14 +53,17 @@ def answer_from(
         confidence=mechanism.confidence,
         adaptive=mechanism.adaptive,
         rows_worth=_worth(mechanism),
+        analyst=analyst,
     )
 
 
-def refusal_of(question: str, mechanism: Mechanism, *, state: State, statement: str) -> Answer:
+def refusal_of(
+    question: str, mechanism: Mechanism, *, remaining: dict[str, int], statement: str, analyst: str | None = None
+) -> Answer:
     """A refused question that the ledger does not hold."""
     return Answer(
-        None, None, None, "refused", 0, mechanism.remaining(state), question, False, statement,
-        mechanism.confidence, mechanism.adaptive, _worth(mechanism),
+        None, None, None, "refused", 0, remaining, question, False, statement,
+        mechanism.confidence, mechanism.adaptive, _worth(mechanism), analyst,
     )  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from everhold.display import Display
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
+
 __all__ = ["Answer", "QuotedPrice", "Shares", "Transcript"]
 
 
@@ -31,6 +33,7 @@ class Answer(Display):
         confidence: Probability with which all intervals of this holdout hold together.
         adaptive: Whether questions may depend on earlier answers.
         rows_worth: A sentence on what dependence between the sealed rows costs; empty for independent ones.
+        analyst: On whose behalf it was asked; None for the steward. Then ``remaining`` is what is left to them.
     """
 
     value: float | None
@@ -45,6 +48,7 @@ class Answer(Display):
     confidence: float
     adaptive: bool = True
     rows_worth: str = ""
+    analyst: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """``{"value", "low", "high", "source", "charged", "remaining", "question"}``."""
@@ -61,7 +65,8 @@ class Answer(Display):
     def __str__(self) -> str:
         left = " and ".join(f"{count:,} {name}" for name, count in self.remaining.items())
         if self.value is None or self.low is None or self.high is None:
-            return f"refused: the budget is spent ({left} left)"
+            spent = "the budget is spent" if self.analyst is None else "the allotment or the budget is spent"
+            return f"refused: {spent} ({left} left)"
         return (
             f"{self.value:.4g} in [{self.low:.4g}, {self.high:.4g}], from {self.source}, "
             f"charged {self.charged}, {left} left"
@@ -69,6 +74,12 @@ class Answer(Display):
 
     def explain(self) -> str:
         """In words: what the interval means, why it is as wide as it is, and what would make it narrower."""
+        if self.analyst is not None and self.value is None:
+            return (
+                "The question was refused because what is left of the analyst's allotment, or of the whole budget, "
+                "does not surely pay for it. Nothing was charged and it can be asked again, after the steward has "
+                "allotted more."
+            )
         if self.value is None or self.low is None or self.high is None:
             return (
                 "The question was refused because the budget is spent. An answer now could not be trusted together "
@@ -181,7 +192,10 @@ class Transcript(Display):
     Attributes:
         rows: One dict for each question: sequence, asked_at, question, asked, value, low, high, source, charged.
             Values are means of row values in [0, 1]; of a choice or a quantile the number of the candidate or bin, from
-            0, with ``within``: the regret, or the error of the level.
+            0, with ``within``: the regret, or the error of the level. Of a gradient lists, one mean for each
+            coordinate, in which 1/2 stands for 0, with ``within``: the Euclidean half-width. Of a statistic of low
+            sensitivity shares of its range. Once a question was asked on behalf of an analyst, there is ``analyst``,
+            too: the name, or None for the steward.
     """
 
     rows: Sequence[dict[str, Any]]
@@ -196,3 +210,17 @@ class Transcript(Display):
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each question."""
         return list(self.rows)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table; with a vector among them, values and ends are lists in every row."""
+        import pyarrow
+
+        rows, ends = self.to_rows(), ("value", "low", "high")
+        if any(isinstance(row["value"], list) for row in rows):
+            rows = [{**row, **{end: _as_list(row[end]) for end in ends}} for row in rows]
+        return pyarrow.Table.from_pylist(rows)
+
+
+def _as_list(value: float | list[float] | None) -> list[float] | None:
+    """Columns of an Arrow table have one type."""
+    return value if value is None or isinstance(value, list) else [float(value)]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Display", "text_table"]
 
+_MOST_SHOWN = 3  # items of a list
+
 
 class Display(ABC):
     """Mixin of everything that is shown to people: answers, plans, transcripts, certificates."""
@@ -89,4 +91,6 @@ def _shown(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return ", ".join(f"{_shown(inner)} {name}" for name, inner in value.items())
+    if isinstance(value, list) and len(value) > _MOST_SHOWN:  # a vector
+        return f"[{', '.join(map(_shown, value[:_MOST_SHOWN]))}, ... {len(value):,} in all]"
     return str(value)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
-
-from everhold.answering import answer_from, refusal_of, source_name
+from everhold.accounting import Spending, spending
+from everhold.allotments import (
+    Allotments,
+    act_of,
+    checked_limits,
+    checked_name,
+    described,
+    outcome_of_act,
+    set_limits,
+    warn_of_promises,
+)
 from everhold.answers import Answer, QuotedPrice, Shares, Transcript
 from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
@@ -21,31 +30,25 @@ from everhold.configuration import (
     warn_of_weak_promise,
 )
 from everhold.dependence import DependenceModel
+from everhold.desk import Desk, check_not_refused, noise_of
 from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
-from everhold.errors import BudgetExhausted, DependenceError, QueryRejected
-from everhold.joint import (
-    BudgetEndsBetween,
-    KnownPart,
-    joint_answer,
-    joint_quote,
-    joint_shares,
-    stored_estimate,
-    surely_answered,
-)
+from everhold.errors import DependenceError, QueryRejected
 from everhold.keys import KEY_FILE, StewardKey
-from everhold.ledger import LedgerStore, Outcome, Question
+from everhold.ledger import LedgerStore, Outcome
+from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
 from everhold.ledger.database import database_path
-from everhold.mechanisms import Mechanism, Promise, Source, State
+from everhold.mechanisms import Mechanism, Promise
 from everhold.mechanisms.privacy_budget import CREDITS
-from everhold.preparation import Preparation, Prepared, paying
-from everhold.privacy.noise import Noise, SecureNoise, SeededNoise
-from everhold.purchases.base import PricedQuery, Purchase, Result
+from everhold.preparation import paying
+from everhold.purchases.above import AboveQuery, FirstAbove
+from everhold.purchases.base import PricedQuery, Result
 from everhold.purchases.choice import BestCandidate, choice_of
 from everhold.purchases.quantile import QuantileAnswer, QuantileQuery
-from everhold.queries.base import BoundQuery, Query, Schema
+from everhold.purchases.synthesis import SynthesisQuery, SyntheticAnswer
+from everhold.queries.base import Query, Schema
 from everhold.queries.derived import DerivedQuery
-from everhold.queries.evaluation import Evaluations
 from everhold.queries.histogram import HistogramQuery
+from everhold.quoting import quoted
 from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
 from everhold.rows.structure import FileStructure
 from everhold.rows.table import StoredRows
@@ -63,16 +66,17 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from numpy.typing import NDArray
-
-    from everhold.ledger import Committed, HoldoutRecord
-    from everhold.queries.derived import BoundDerived
+    from everhold.ledger import HoldoutRecord
     from everhold.rows.reading import RowSource
+    from everhold.synthetic import QueryFamily, Universe
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
 _REFUSED = "the budget is spent and the question was refused; seal new rows"
 _MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
+
+
+_TOLD = ("value", "low", "high", "source", "within")  # of an entry; a table's rounds are its own matter
 
 
 class Holdout:
@@ -98,27 +102,16 @@ class Holdout:
         """Open the sealed rows of a record; use `create` or `open` instead."""
         configuration = record.configuration
         state_from(store.head(record.id).state, configuration)
-        self._store, self._record, self._folder = store, record, folder
-        self._mechanism = mechanism_from(configuration)
-        self._key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
-        self._schema = schema_from(configuration)
-        self._sealed = self._stored(HOLDOUT_FILE, "holdout", configuration["fingerprint"], sealed=True)
-        self._training = (
-            self._stored(TRAINING_FILE, "training", configuration["training_fingerprint"], sealed=False)
-            if self._schema.training_rows
-            else None
-        )
-
-    def _stored(self, file: str, what: str, fingerprint: str, *, sealed: bool) -> StoredRows:
-        check_fingerprint(self._folder / file, fingerprint, what=what)
-        rows = self._schema.rows if sealed else self._schema.training_rows
-        return StoredRows(
-            self._folder / file,
-            rows=rows,
-            columns=tuple(self._schema.columns),
-            sealed=sealed,
-            label=self._schema.label,
-        )
+        self._folder, schema = folder, schema_from(configuration)
+        key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
+        sealed = _stored(folder / HOLDOUT_FILE, configuration["fingerprint"], schema, sealed=True)
+        training = None
+        if schema.training_rows:
+            training = _stored(folder / TRAINING_FILE, configuration["training_fingerprint"], schema, sealed=False)
+        self._desk = Desk(
+            store=store, record=record, mechanism=mechanism_from(configuration), schema=schema, key=key,
+            sealed=sealed, training=training,
+        )  # fmt: skip
 
     @classmethod
     def create(
@@ -182,7 +175,7 @@ class Holdout:
                 )  # fmt: skip
             key = StewardKey.create(folder / KEY_FILE)
             configuration = make_configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
-            state = chosen.start(_noise(seed, asked=-1))
+            state = chosen.start(noise_of(seed, asked=-1))
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
             if sealed.training_rows and chosen.dependence.binomial_tails:
                 found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, brief=True)
@@ -222,52 +215,100 @@ class Holdout:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Holdout({self.name!r}, rows={self._schema.rows}, mechanism={self._mechanism.name!r})"
+        asking = "" if self._desk.analyst is None else f", analyst={self._desk.analyst!r}"
+        return f"Holdout({self.name!r}, rows={self._desk.schema.rows}, mechanism={self._desk.mechanism.name!r}{asking})"
 
     def close(self) -> None:
         """Close the database and the engine."""
-        self._store.close()
-        self._sealed.close()
-        if self._training is not None:
-            self._training.close()
+        self._desk.close()
 
     @property
     def name(self) -> str:
         """Name of the holdout."""
-        return self._record.name
+        return self._desk.record.name
 
     @property
     def schema(self) -> Schema:
         """What may be known about the rows: their number and their columns."""
-        return self._schema
+        return self._desk.schema
 
     @property
     def mechanism(self) -> Mechanism:
         """The mechanism that answers, with its parameters."""
-        return self._mechanism
+        return self._desk.mechanism
 
     @property
     def promise(self) -> Promise:
         """The promise that all answers keep together."""
-        return self._mechanism.promise()
+        return self._desk.mechanism.promise()
 
     @property
     def remaining(self) -> dict[str, int]:
-        """What is left of the budget, by name."""
-        return self._mechanism.remaining(self._state())
+        """What is left of the budget, by name; on behalf of an analyst what is left to them."""
+        return self._desk.remaining(self._desk.data())
 
-    @property
-    def _preparation(self) -> Preparation:
-        return Preparation(
-            self._schema, self._mechanism, self._training,
-            answered=lambda question: self._store.find(self._record.id, question) is not None,
-        )  # fmt: skip
+    def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
+        """Let a named analyst spend a part of the budget, and no more; an act of the steward, kept in the ledger.
 
-    def _state(self) -> State:
-        return self._state_from(self._store.head(self._record.id).state)
+        The limits replace earlier ones of the same analyst. They may add up to more than there is (with a warning):
+        then whoever asks first is served first. All answers stay in one transcript under one promise.
 
-    def _state_from(self, data: dict[str, Any]) -> State:
-        return state_from(data, self._record.configuration)
+        Args:
+            analyst: 1 to 100 printable characters. A name says who is meant; it proves nothing about who asks.
+            questions: Most new questions that may be answered on behalf of the analyst.
+            charges: Most that they may be charged, in the mechanism's units: credits of a ``"privacy_budget"``,
+                overfits where guesses are confirmed, else answers. By default what so many questions can cost.
+
+        Raises:
+            QueryRejected: If more was spent already, or the name looks like another one. Nothing was changed.
+            ValueError: If the name or a limit cannot be used. Nothing was changed.
+        """
+        if self._desk.analyst is not None:
+            raise QueryRejected(
+                "an analyst cannot allot; expected the holdout itself, as the steward opens it; nothing was changed"
+            )
+        analyst = checked_name(analyst)
+        most, charges = checked_limits(questions, charges, self._desk.mechanism)
+
+        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+            accounts = Accounts.from_state(data)
+            changed = set_limits(accounts, analyst, most, charges)
+            return accounts.into(data), [outcome_of_act() if changed else None]
+
+        act = act_of(analyst, most, charges)
+        self._desk.store.commit(self._desk.record.id, [act], step, seal_key=self._desk.key.seal_key)
+        data = self._desk.data()
+        accounts = Accounts.from_state(data)
+        warn_of_promises(accounts, self._desk.mechanism, self._desk.state_from(data))
+        return accounts.parts[analyst]
+
+    def analyst(self, name: str) -> Self:
+        """The same holdout on behalf of an analyst, who can spend no more than their allotment.
+
+        What is asked is refused before the sealed rows are looked at if it could cost more than what is left of the
+        allotment. A refusal costs nothing and is not recorded, so the question stays open. What anybody has asked
+        before is answered for nothing. A batch is answered in order as far as the allotment surely pays.
+
+        Raises:
+            QueryRejected: If there is no allotment of that name.
+        """
+        view = copy.copy(self)
+        view._desk = self._desk.on_behalf_of(name)
+        return view
+
+    def allotments(self) -> Allotments:
+        """Which analysts may spend how much, what they have spent, and the acts by which the steward said so."""
+        head = self._desk.store.head(self._desk.record.id)
+        acts = [
+            {
+                "sequence": entry.sequence,
+                "asked_at": entry.asked_at,
+                **{name: entry.description[name] for name in (ANALYST, "questions", "charges")},
+            }
+            for entry in self._desk.store.entries(self._desk.record.id, limit=head.sequence)
+            if entry.answer["source"] == ACT
+        ]
+        return described(Accounts.from_state(head.state), self._desk.mechanism, self._desk.state_from(head.state), acts)
 
     @overload
     def ask(self, query: HistogramQuery, *, guess: None = None, strict: bool = False) -> Shares: ...
@@ -306,19 +347,19 @@ class Holdout:
             QueryRejected: If the question cannot be asked; nothing was charged.
         """
         if isinstance(query, PricedQuery):
-            return self._buy(self._prepare_purchase(query, guess, tolerance), strict=strict)
+            return self._desk.buy(self._desk.prepare_purchase(query, guess, tolerance), strict=strict)
         if isinstance(query, (DerivedQuery, HistogramQuery)) and tolerance is not None:
             raise QueryRejected(
                 "a question that is made of several takes no tolerance; expected ask(query) at the planned "
                 "half-width; nothing was charged"
             )
         if isinstance(query, HistogramQuery):
-            return self._shares(query, guess=guess, strict=strict)
+            return self._desk.shares(query, guess=guess, strict=strict)
         if isinstance(query, DerivedQuery):
-            answer = self._ask_derived(query, guess)
+            answer = self._desk.ask_derived(query, guess)
         else:
-            answer = self._ask_prepared(self._preparation.prepare([query], [guess], tolerance=tolerance))[0]
-        _check_not_refused([answer], strict=strict)
+            answer = self._desk.ask_prepared(self._desk.preparation.prepare([query], [guess], tolerance=tolerance))[0]
+        check_not_refused([answer], strict=strict)
         return answer
 
     def ask_many(
@@ -333,40 +374,7 @@ class Holdout:
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
         """
-        return self._ask_prepared(self._preparation.prepare(queries, guesses))
-
-    def _ask_prepared(self, prepared: Sequence[Prepared]) -> list[Answer]:
-        committed = self._commit(prepared)
-        remaining = self._mechanism.remaining(self._state_from(committed[-1].state_after)) if committed else {}
-        statement = self.promise.statement
-        return [
-            answer_from(question.bound, entry, self._mechanism, remaining=remaining, statement=statement)
-            for question, entry in zip(prepared, committed, strict=True)
-        ]
-
-    def _commit(self, prepared: Sequence[Prepared], *, together: bool = False) -> list[Committed]:
-        """Answer in one transaction; ``together`` raises `BudgetEndsBetween` unless all are sure to be answered."""
-        bound = [question.bound for question in prepared]
-        evaluations = Evaluations(
-            totals=self._sealed.totals(bound, parts=self._mechanism.parts, unit=self._mechanism.unit),
-            guesses=np.array([question.guess for question in prepared], dtype=np.int64),
-            rows=self._schema.rows,
-            unit=self._mechanism.unit,
-            tolerances=_tolerances(prepared),
-        )
-
-        def step(data: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome]]:
-            state = self._state_from(data)
-            if together and not surely_answered(self._mechanism, state, len(new)):
-                raise BudgetEndsBetween
-            return self._step(state, evaluations, prepared, new)
-
-        return self._store.commit(
-            self._record.id,
-            [Question(question.bound.question, _described(question.bound)) for question in prepared],
-            step,
-            seal_key=self._key.seal_key,
-        )
+        return self._desk.ask_prepared(self._desk.preparation.prepare(queries, guesses))
 
     def choose(
         self,
@@ -389,8 +397,8 @@ class Holdout:
             QueryRejected: If the candidates cannot be compared, or the mechanism is not ``"privacy_budget"``; nothing
                 was charged.
         """
-        paying(self._mechanism)
-        return self._buy(choice_of(candidates, self._preparation, best, price))
+        paying(self._desk.mechanism)
+        return self._desk.buy(choice_of(candidates, self._desk.preparation, best, price))
 
     def quantile(
         self, text: str, *, quantile: float = 0.5, low: float, high: float, bins: int = 100, price: int = CREDITS
@@ -408,120 +416,44 @@ class Holdout:
         Raises:
             QueryRejected: If it cannot be asked, or the mechanism is not ``"privacy_budget"``; nothing was charged.
         """
-        return self._buy(QuantileQuery(text, quantile, low, high, bins, price).purchase(self._preparation))
+        return self._desk.buy(QuantileQuery(text, quantile, low, high, bins, price).purchase(self._desk.preparation))
 
-    def _prepare_purchase(
-        self, query: PricedQuery[Result], guess: float | None, tolerance: float | None
-    ) -> Purchase[Any, Result]:
-        paying(self._mechanism)
-        if guess is not None or tolerance is not None:
-            raise QueryRejected(
-                f"a {type(query).__name__} takes no guess and no tolerance here; expected ask(query), with what "
-                "sharpens the answer in the query itself; nothing was charged"
-            )
-        return query.purchase(self._preparation)
+    def first_above(self, questions: Sequence[Query | str], threshold: float, *, price: int = CREDITS) -> FirstAbove:
+        """Find the first of many questions whose mean is above a threshold, without telling the means.
 
-    def _buy(self, purchase: Purchase[Any, Result], *, strict: bool = False) -> Result:
-        """One draw of its own, in one transaction with what it costs."""
-        mechanism = paying(self._mechanism)
-        seen = purchase.look(self._sealed, mechanism.unit)
+        Args:
+            questions: Means in the same units, in the order in which they are scanned; one question of the plan.
+            threshold: In their units; must not come from the sealed rows.
+            price: Credits that the scan costs; with more of them it comes closer. A mean costs 100.
 
-        def step(data: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome]]:
-            state = self._state_from(data)
-            if not new:
-                return data, []
-            drawn = purchase.draw(mechanism, state, seen, _noise(self._record.configuration["seed"], asked=state.asked))
-            return bound_state(drawn.state, self._record.configuration), [Outcome(drawn.answer, drawn.charged)]
+        Raises:
+            QueryRejected: If it cannot be asked, or the mechanism is not ``"privacy_budget"``; nothing was charged.
+        """
+        return self._desk.buy(AboveQuery(questions, threshold, price).purchase(self._desk.preparation))
 
-        asked = [Question(purchase.question, {**purchase.description, "shown": purchase.shown[:_MOST_SHOWN]})]
-        entry = self._store.commit(self._record.id, asked, step, seal_key=self._key.seal_key)[0]
-        result = purchase.result(
-            entry.answer,
-            charged=entry.charged,
-            remaining=mechanism.remaining(self._state_from(entry.state_after)),
-            question=purchase.question,
-            repeated=entry.repeated,
-            confidence=mechanism.confidence,
-        )
-        if strict and entry.answer["source"] == "refused":
-            raise BudgetExhausted(_REFUSED, **result.to_dict())
-        return result
+    def synthesize(
+        self,
+        universe: Universe,
+        queries: QueryFamily,
+        *,
+        method: Literal["mwem", "blr"] = "mwem",
+        price: int = CREDITS,
+        rounds: int | None = None,
+    ) -> SyntheticAnswer:
+        """Make a synthetic table that may be queried for ever at no further cost.
 
-    def _ask_derived(self, query: DerivedQuery, guess: float | None) -> Answer:
-        """All parts in one transaction, and the interval that follows from theirs."""
-        bound, prepared = self._prepare_derived(query, guess)
-        refused = any(part.refused for part in self._known(prepared))
-        try:
-            committed = [] if refused else self._commit(prepared, together=True)
-        except BudgetEndsBetween:
-            committed = []
-        state = self._state_from(committed[-1].state_after) if committed else self._state()
-        refusal = refusal_of(bound.question, self._mechanism, state=state, statement=self.promise.statement)
-        return joint_answer(bound, committed, refusal)
+        Args:
+            universe: The cells, listed from public knowledge; its columns are columns of the rows.
+            queries: The questions that the table promises to answer, such as ``universe.marginals(2)``.
+            method: "mwem", or "blr" for universes of a few cells.
+            price: Credits that it costs; with more of them it comes closer. A mean costs 100.
+            rounds: Rounds of MWEM; by default the number with the smallest error.
 
-    def _prepare_derived(
-        self, query: DerivedQuery | HistogramQuery, guess: float | None
-    ) -> tuple[BoundDerived, list[Prepared]]:
-        bound = query.bind(self._schema)
-        if self._mechanism.one_sided:
-            raise QueryRejected(
-                f"{bound.name} is {bound.counted}, and {self._mechanism.name} bounds some answers from one side only; "
-                "expected a single question; choose another mechanism when the rows are sealed; nothing was charged"
-            )
-        if guess is not None:
-            raise QueryRejected(
-                f"{bound.name} is {bound.counted} and takes no guess of the whole; ask its parts, which are "
-                "query.parts(holdout.schema), with a guess each, and then the whole for nothing; nothing was charged"
-            )
-        return bound, self._preparation.prepare(bound.parts, None)
-
-    def _known(self, prepared: Sequence[Prepared]) -> list[KnownPart]:
-        """What is known of the parts before they are asked."""
-        known = []
-        for part in prepared:
-            entry = self._store.find(self._record.id, part.bound.question)
-            refused = entry is not None and entry.answer["source"] == "refused"
-            stored = None if entry is None or refused else stored_estimate(entry.answer)
-            guess = None if part.guess < 0 else part.guess / self._mechanism.steps
-            known.append(KnownPart(part.bound.question, stored, guess, refused))
-        return known
-
-    def _shares(self, query: HistogramQuery, *, guess: float | None, strict: bool) -> Shares:
-        """One answer for each bin, with intervals made narrower by the fact that shares sum to 1."""
-        _, prepared = self._prepare_derived(query, guess)
-        answers = self._ask_prepared(prepared)
-        _check_not_refused(answers, strict=strict)
-        return joint_shares(query.shares(self._schema), answers, missing=query.missing)
-
-    def _step(
-        self, state: State, evaluations: Evaluations, prepared: Sequence[Prepared], new: list[int]
-    ) -> tuple[dict[str, Any], list[Outcome]]:
-        batch = Evaluations(
-            totals=evaluations.totals[new],
-            guesses=evaluations.guesses[new],
-            rows=evaluations.rows,
-            unit=evaluations.unit,
-            tolerances=None if evaluations.tolerances is None else evaluations.tolerances[new],
-        )
-        noise = _noise(self._record.configuration["seed"], asked=state.asked)
-        state, replies = self._mechanism.answer_many(state, batch, noise)
-        columns = zip(
-            replies.values.tolist(), replies.lows.tolist(), replies.highs.tolist(), replies.sources.tolist(),
-            replies.charged.tolist(), new, strict=True,
-        )  # fmt: skip
-        outcomes = [
-            Outcome(
-                answer={
-                    "value": None if source == Source.REFUSED else value,
-                    "low": None if source == Source.REFUSED else low,
-                    "high": None if source == Source.REFUSED else high,
-                    "source": source_name(source, from_training=prepared[index].from_training),
-                },
-                charged=charged,
-            )
-            for value, low, high, source, charged, index in columns
-        ]
-        return bound_state(state, self._record.configuration), outcomes
+        Raises:
+            QueryRejected: If it cannot be made, or the mechanism is not ``"privacy_budget"``; nothing was charged.
+        """
+        query = SynthesisQuery(universe, queries, method, price, rounds)
+        return self._desk.buy(query.purchase(self._desk.preparation))
 
     def quote(
         self,
@@ -534,78 +466,43 @@ class Holdout:
 
         Args:
             query: The question; None for the price of any new one, in units of a mean over [0, 1]. For a histogram the
-                half-width is that of its widest bin, for a choice the regret, for a quantile the error of its level.
+                half-width is that of its widest bin, for a choice the regret, for a quantile the error of its level,
+                for a scan how far beyond the threshold a verdict may be wrong, for a synthetic table its worst error,
+                for a gradient that of its length.
             guess: As for `ask`.
             tolerance: As for `ask`.
 
         Raises:
             QueryRejected: If the question could not be asked.
         """
-        state = self._state()
-        if isinstance(query, PricedQuery):
-            return self._quote_purchase(self._prepare_purchase(query, guess, tolerance), state)
-        if isinstance(query, (DerivedQuery, HistogramQuery)):
-            derived, prepared = self._prepare_derived(query, guess)
-            return joint_quote(
-                derived, self._known(prepared), mechanism=self._mechanism, state=state,
-                together=isinstance(query, DerivedQuery),
-            )  # fmt: skip
-        price = self._mechanism.quote(state)
-        if query is None and tolerance is not None:
-            raise QueryRejected(
-                "a tolerance needs a question; expected quote(query, tolerance=...); nothing was charged"
-            )
-        question, scale, before = None, 1.0, False
-        if query is not None:
-            prepared_one = self._preparation.prepare([query], [guess], tolerance=tolerance)[0]
-            bound = prepared_one.bound
-            if tolerance is not None:
-                price = paying(self._mechanism).quote_at(state, prepared_one.tolerance)
-            question, scale = bound.question, abs(bound.at_one - bound.at_zero)
-            before = self._store.find(self._record.id, question) is not None
-        return QuotedPrice(
-            question=question,
-            radius=None if price.radius is None else price.radius * scale,
-            radius_if_charged=None if price.radius_if_charged is None else price.radius_if_charged * scale,
-            charged_if_confirmed=0 if before else price.charged_if_confirmed,
-            charged_at_most=0 if before else price.charged_at_most,
-            refused=price.refused and not before,
-            answered_before=before,
-            remaining=self._mechanism.remaining(state),
-        )
-
-    def _quote_purchase(self, purchase: Purchase[Any, Any], state: State) -> QuotedPrice:
-        mechanism = paying(self._mechanism)
-        price, before = purchase.price(mechanism), self._store.find(self._record.id, purchase.question) is not None
-        refused = not (before or mechanism.can_pay(state, price.charged))
-        charged = 0 if before or refused else price.charged
-        within = None if refused else price.within
-        return QuotedPrice(
-            purchase.question, within, within, charged, charged, refused, before, mechanism.remaining(state)
-        )
+        return quoted(self._desk, query, guess=guess, tolerance=tolerance)
 
     def status(self) -> dict[str, Any]:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
-        head = self._store.head(self._record.id)
-        promise, described = self.promise, self._mechanism.to_dict()
-        state = self._state_from(head.state)
-        remaining = self._mechanism.remaining(state)
+        head = self._desk.store.head(self._desk.record.id)
+        promise, described = self.promise, self._desk.mechanism.to_dict()
+        state = self._desk.state_from(head.state)
+        remaining, parts = self._desk.remaining(head.state), Accounts.from_state(head.state).parts
+        asking = {} if self._desk.analyst is None else {ANALYST: self._desk.analyst}
+        allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
         return {
             "name": self.name,
-            "rows": self._schema.rows,
-            "training_rows": self._schema.training_rows,
+            **asking,
+            "rows": self._desk.schema.rows,
+            "training_rows": self._desk.schema.training_rows,
             "mechanism": described["mechanism"],
             "parameters": described["parameters"],
             "radius": promise.radius,
             "statement": promise.statement,
             "confidence": promise.confidence,
-            "dependence": self._mechanism.dependence.to_dict(),
-            "simulation": self._record.configuration["seed"] is not None,
+            "dependence": self._desk.mechanism.dependence.to_dict(),
+            "simulation": self._desk.record.configuration["seed"] is not None,
             "questions_asked": state.asked,
-            "questions_refused": head.sequence - state.asked,
+            "questions_refused": head.asked - state.asked,
             "questions_left": remaining["questions"],
             "charged": head.charged,
             "remaining": remaining,
+            **allotted,
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
         }
 
@@ -615,16 +512,19 @@ class Holdout:
         Raises:
             DependenceError: If there are no training rows.
         """
-        if self._training is None:
+        if self._desk.training is None:
             raise DependenceError(
                 "there are no training rows to look at, and the sealed ones must not be; expected a holdout that was "
                 "created with training=...; judge the dependence by how the rows were collected"
             )
-        return diagnose_file(self._folder / TRAINING_FILE, label=self._schema.label, mechanism=self._mechanism)
+        return diagnose_file(self._folder / TRAINING_FILE, label=self.schema.label, mechanism=self.mechanism)
 
     def transcript(self) -> Transcript:
-        """Everything that was asked and answered, in order."""
-        entries = list(self._store.entries(self._record.id))
+        """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""
+        entries = [entry for entry in self._desk.store.entries(self._desk.record.id) if entry.answer["source"] != ACT]
+        named = any(ANALYST in entry.description for entry in entries)
+        if self._desk.analyst is not None:
+            entries = [entry for entry in entries if entry.description.get(ANALYST) == self._desk.analyst]
         within = {"within": None} if any("within" in entry.answer for entry in entries) else {}
         return Transcript(
             [
@@ -634,37 +534,38 @@ class Holdout:
                     "question": entry.question,
                     "asked": entry.description["shown"],
                     **within,
-                    **entry.answer,
+                    **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
                     "charged": entry.charged,
+                    **({ANALYST: entry.description.get(ANALYST)} if named else {}),
                 }
                 for entry in entries
             ]
         )
 
+    def spent(self, *, delta: float = 1e-6) -> Spending:
+        """How much the answers so far told about any one sealed row, as differential privacy; costs nothing.
+
+        Args:
+            delta: In (0, 1).
+
+        Raises:
+            ValueError: If delta is outside (0, 1).
+        """
+        head = self._desk.store.head(self._desk.record.id)
+        entries = self._desk.store.entries(self._desk.record.id, limit=head.sequence)
+        simulated = self._desk.record.configuration["seed"] is not None
+        return spending(self.mechanism, self._desk.state_from(head.state), entries, delta=delta, simulated=simulated)
+
     def certificate(self) -> Certificate:
         """What is promised, for which rows and why, and what was asked and spent so far; signed by the steward."""
-        head = self._store.head(self._record.id)
-        entries = self._store.entries(self._record.id, limit=head.sequence)
-        sources = Counter(entry.answer["source"] for entry in entries)
-        return make_certificate(self._record, mechanism=self._mechanism, head=head, sources=sources, key=self._key)
+        head = self._desk.store.head(self._desk.record.id)
+        entries = self._desk.store.entries(self._desk.record.id, limit=head.sequence)
+        sources = Counter(entry.answer["source"] for entry in entries if entry.answer["source"] != ACT)
+        desk = self._desk
+        return make_certificate(desk.record, mechanism=desk.mechanism, head=head, sources=sources, key=desk.key)
 
 
-def _tolerances(prepared: Sequence[Prepared]) -> NDArray[np.float64] | None:
-    """What the questions wish for; None where all are content with the planned half-width."""
-    wished = np.array([question.tolerance for question in prepared])
-    return None if np.all(np.isnan(wished)) else wished
-
-
-def _noise(seed: int | None, *, asked: int) -> Noise:
-    """Secure noise; with a seed, noise that differs from answer to answer and can be repeated."""
-    return SecureNoise() if seed is None else SeededNoise(seed * 2**32 + asked + 1)
-
-
-def _described(bound: BoundQuery) -> dict[str, Any]:
-    return {**bound.description, "shown": bound.shown[:_MOST_SHOWN]}
-
-
-def _check_not_refused(answers: Sequence[Answer], *, strict: bool) -> None:
-    for answer in answers:
-        if strict and answer.source == "refused":
-            raise BudgetExhausted(_REFUSED, **answer.to_dict())
+def _stored(path: Path, fingerprint: str, schema: Schema, *, sealed: bool) -> StoredRows:
+    check_fingerprint(path, fingerprint, what="holdout" if sealed else "training")
+    rows = schema.rows if sealed else schema.training_rows
+    return StoredRows(path, rows=rows, columns=tuple(schema.columns), sealed=sealed, label=schema.label)

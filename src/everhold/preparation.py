@@ -191,6 +191,6 @@ def paying(mechanism: Mechanism) -> PrivacyBudget:
     if not isinstance(mechanism, PrivacyBudget):
         raise QueryRejected(
             f"{mechanism.name} answers every question alike; expected a holdout that was created with "
-            "mechanism='privacy_budget' for tolerances, choices and quantiles; nothing was charged"
+            "mechanism='privacy_budget' for tolerances and for whatever has a price of its own; nothing was charged"
         )
     return mechanism

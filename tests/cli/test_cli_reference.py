@@ -9,7 +9,8 @@ from everhold import errors
 from everhold.cli.reference import command_paths, help_text, reference_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
-COMMANDS = [path for path in command_paths() if path and path not in {("ledger",), ("certificate",), ("dependence",)}]
+GROUPS = {("ledger",), ("certificate",), ("dependence",), ("lab",)}
+COMMANDS = [path for path in command_paths() if path and path not in GROUPS]
 
 
 def test_the_page_is_up_to_date():
@@ -20,9 +21,10 @@ def test_the_page_is_up_to_date():
 
 def test_every_command_is_on_the_page():
     expected = {
-        "create", "ask", "quote", "status", "transcript", "list", "ledger show", "ledger verify", "certificate show",
-        "certificate save", "certificate verify", "demo", "diagnose",
-        "dependence fit", "dependence describe", "dependence quilts", "plan",
+        "create", "ask", "quote", "status", "transcript", "list", "ledger show", "ledger spent", "ledger verify",
+        "certificate show", "certificate save", "certificate verify", "demo", "diagnose",
+        "dependence fit", "dependence describe", "dependence quilts", "plan", "lab run", "lab list",
+        "choose", "quantile", "above", "synthesize", "allot", "allotments",
     }  # fmt: skip
     names = {" ".join(path) for path in COMMANDS}
     assert expected <= names

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from everhold.guarantees.description_length import log_tree_size
 from everhold.dependence import Groups
+from everhold.guarantees.description_length import log_tree_size
 from everhold.mechanisms import (
     GaussianMechanism,
     GuessAndCheck,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from everhold.rows.table import _sealed_values
+from everhold.rows.table import sealed_values
 
 
 def fails_on_missing(table):
@@ -13,10 +13,10 @@ def fails_on_missing(table):
 
 def test_one_missing_value_costs_one_row():
     x = np.where(np.arange(1000) == 617, np.nan, 1.0)
-    assert _sealed_values(fails_on_missing, {"x": x}, 1000).sum() == 999
+    assert sealed_values(fails_on_missing, {"x": x}, 1000).sum() == 999
 
 
 def test_a_function_that_always_fails_is_zero():
-    values = _sealed_values(lambda table: 1 / 0, {"x": np.ones(50)}, 50)
+    values = sealed_values(lambda table: 1 / 0, {"x": np.ones(50)}, 50)
     assert values.shape == (50,)
     assert not values.any()

@@ -19,6 +19,7 @@ from everhold.certificate.words import add_words
 from everhold.configuration import state_from
 from everhold.display import Display
 from everhold.errors import IntegrityError
+from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import canonical
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def make_certificate(
         record: The sealed holdout.
         mechanism: The one that answers.
         head: Where the ledger stands.
-        sources: Number of entries up to the head by the source of their answer.
+        sources: Number of questions up to the head by the source of their answer.
         key: The steward's.
         issued: When; now, by default.
     """
@@ -238,12 +239,15 @@ def _holdout_facts(record: HoldoutRecord) -> dict[str, dict[str, Any]]:
 
 
 def _account_facts(head: Head, sources: Mapping[str, int], *, left: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    accounts = Accounts.from_state(head.state)
+    parts = [part.to_dict() for part in accounts.parts.values()]
     return {
         "account": {
-            "asked": head.sequence,
+            "asked": head.asked,
             "by_source": {name: sources.get(name, 0) for name in SOURCES},
             "charged": head.charged,
             "left": {name: int(count) for name, count in left.items()},
+            **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
         },
         "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
     }

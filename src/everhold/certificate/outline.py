@@ -131,6 +131,12 @@ _OVERFITS_LEFT = (
     "Overfits left are the surprises after which all planned questions still fit into the half-width; there can be "
     "more than were planned, as long as it has room for them."
 )
+_ALLOTTED = (
+    "The steward let named analysts spend parts of the budget, and the ledger kept them to it. One transcript and one "
+    "promise hold for all of them together. A name says on whose behalf a question was asked; it does not prove who "
+    "asked."
+)
+_SPENDING = ("asked", "questions", "charged", "charges")
 _CHECKING = (
     "To check this certificate, offline: everhold certificate verify FILE --public-key KEY. The key must come to "
     "you from the steward, who sealed the rows, and not with this document. Without it, the signature only shows "
@@ -197,6 +203,8 @@ def _theorem(section: Mapping[str, Any]) -> Block:
 
 def _account(account: Mapping[str, Any], mechanism: str) -> Block:
     said = (_OVERFITS_LEFT,) if mechanism == "guess_and_check" and "overfits" in account["left"] else ()
+    if "allotments" in account:
+        said = (*said, _ALLOTTED)
     return Block("account", "What was asked, spent and left", after=said, items=tuple(_account_items(account)))
 
 
@@ -205,6 +213,12 @@ def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _labelled({name: account["by_source"][name] for name in SOURCES})
     yield from _labelled({"charged": account["charged"]})
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
+    allotments = account.get("allotments")
+    if allotments is not None:
+        yield "acts of the steward in the ledger", shown(allotments["acts"])
+        for part in allotments["analysts"]:
+            asked, questions, charged, charges = (shown(part[name]) for name in _SPENDING)
+            yield f"analyst {part['analyst']!r}", f"questions {asked} of {questions}, charged {charged} of {charges}"
 
 
 def _privacy_items(privacy: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

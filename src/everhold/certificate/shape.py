@@ -68,6 +68,24 @@ def _map(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, dict) and all(map(check, value.values()))
 
 
+def _allotments(value: object) -> bool:
+    """How many entries are acts of the steward, and what each analyst may spend and has spent."""
+    lines = value.get("analysts") if isinstance(value, dict) and set(value) == {"acts", "analysts"} else None
+    return (
+        isinstance(value, dict)
+        and isinstance(lines, list)
+        and _count(value["acts"])
+        and all(isinstance(line, dict) and set(line) == _ALLOTMENT and _is_allotment(line) for line in lines)
+    )
+
+
+_ALLOTMENT = {"analyst", "asked", "questions", "charged", "charges"}
+
+
+def _is_allotment(line: Mapping[str, object]) -> bool:
+    return all(_text(value) if name == "analyst" else _count(value) for name, value in line.items())
+
+
 _FACTS: dict[str, dict[str, Callable[[object], bool]]] = {
     "promise": {
         "radius": _optional(_number), "confidence": _number, "statement": _text, "questions": _count,
@@ -90,6 +108,8 @@ _FACTS: dict[str, dict[str, Callable[[object], bool]]] = {
     "not_promised": {},
     "issue": {"software": _text, "version": _text, "issued_at": _text, "simulation": _flag},
 }  # fmt: skip
+_SOMETIMES: dict[str, dict[str, Callable[[object], bool]]] = {"account": {"allotments": _allotments}}
+"""Facts that only some certificates have: so all earlier ones keep their shape."""
 _WORDS: dict[str, dict[str, Callable[[object], bool]]] = {
     "promise": {"sentence": _text, "explanation": _texts},
     "assumptions": {"always": _texts, "how_to_tell": _texts},
@@ -111,7 +131,14 @@ _SIGNATURE = {
 
 def facts_of(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The sections without their words."""
-    return {section: {name: document[section][name] for name in fields} for section, fields in _FACTS.items()}
+    return {
+        section: {
+            name: document[section][name]
+            for name in (*fields, *_SOMETIMES.get(section, {}))
+            if name in fields or name in document[section]
+        }
+        for section, fields in _FACTS.items()
+    }
 
 
 def misshapen(document: object) -> Iterator[str]:
@@ -128,18 +155,24 @@ def misshapen(document: object) -> Iterator[str]:
         yield "there are sections that a certificate does not have"
     for name in SECTIONS:
         if name in document:
-            yield from _misshapen_section(name, document[name], _FACTS[name] | _WORDS.get(name, {}))
+            fields, sometimes = _FACTS[name] | _WORDS.get(name, {}), _SOMETIMES.get(name, {})
+            yield from _misshapen_section(name, document[name], fields, sometimes)
     if SIGNATURE in document:
-        yield from _misshapen_section(SIGNATURE, document[SIGNATURE], _SIGNATURE)
+        yield from _misshapen_section(SIGNATURE, document[SIGNATURE], _SIGNATURE, {})
 
 
-def _misshapen_section(name: str, section: object, fields: Mapping[str, Callable[[object], bool]]) -> Iterator[str]:
+def _misshapen_section(
+    name: str,
+    section: object,
+    fields: Mapping[str, Callable[[object], bool]],
+    sometimes: Mapping[str, Callable[[object], bool]],
+) -> Iterator[str]:
     if not isinstance(section, dict):
         yield f"the section {name!r} is malformed"
         return
     yield from (f"in the section {name!r}, {field!r} is missing" for field in fields if field not in section)
-    if any(field not in fields for field in section):
+    if any(field not in fields and field not in sometimes for field in section):
         yield f"in the section {name!r}, there are fields that do not belong there"
-    for field, fits in fields.items():
+    for field, fits in (*fields.items(), *sometimes.items()):
         if field in section and not fits(section[field]):
             yield f"in the section {name!r}, {field!r} is malformed"

@@ -196,7 +196,9 @@ def _close(stated: float | None, computed: float | None, *, relative: float = 1e
 
 def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     account, head = document["account"], document["ledger_head"]
-    if account["asked"] != head["sequence"] or account["asked"] != sum(account["by_source"].values()):
+    allotments = account.get("allotments", {"acts": 0, "analysts": []})
+    questions = head["sequence"] - allotments["acts"]
+    if account["asked"] != questions or account["asked"] != sum(account["by_source"].values()):
         yield "the counts of questions do not agree with each other or with the ledger's head"
     by_source, kind = account["by_source"], MECHANISMS.get(document["mechanism"]["name"])
     taken = by_source.get("holdout", 0)
@@ -214,6 +216,17 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     answered = account["asked"] - by_source.get("refused", 0)
     if answered > document["mechanism"]["queries"] and kind is not GuessAndCheck:
         yield "more questions were answered than were planned"
+    yield from _allotment_findings(allotments, answered=answered, charged=account["charged"])
+
+
+def _allotment_findings(allotments: Mapping[str, Any], *, answered: int, charged: int) -> Iterator[str]:
+    parts = allotments["analysts"]
+    if len({part["analyst"] for part in parts}) != len(parts) or len(parts) > allotments["acts"]:
+        yield "the allotments are not one for each analyst, each by an act of the steward"
+    if any(part["asked"] > part["questions"] or part["charged"] > part["charges"] for part in parts):
+        yield "an analyst spent more than the allotment"
+    if sum(part["asked"] for part in parts) > answered or sum(part["charged"] for part in parts) > charged:
+        yield "analysts spent more together than was answered or charged in all"
 
 
 def _page_findings(page: str, document: Mapping[str, Any]) -> Iterator[str]:

@@ -120,7 +120,9 @@ _MECHANISMS = {
         "Every question is paid from one budget of credits. The answer to a mean is the average over the sealed rows "
         "with fresh Gaussian noise: the sharper it has to be, the more credits it costs; at the planned sharpness it "
         "costs 100. A choice among candidates prefers those that do well on the sealed rows, at random, and the more "
-        "so the more credits are paid. What is charged is counted in credits."
+        "so the more credits are paid. A scan for the first question above a threshold compares with noise on both "
+        "sides, and a synthetic table is learned from noisy answers: each is one question with one price, however many "
+        "it speaks about. What is charged is counted in credits."
     ),
     "sample_splitting": (
         "The sealed rows are split into as many parts as questions were planned. Each answer is the average over a "
@@ -165,9 +167,12 @@ _BUDGET = (
     "its own, fixed before it is answered, beyond which its answer is expected to stray from the sealed rows by the "
     "same small amount; the amounts of all questions together are r. With probability at least 1 - beta, every mean is "
     "within its own alpha + tanh(epsilon/4) + excess of the population's value, and every choice is worse than the "
-    "best candidate by at most its own alpha + 2 (tanh(epsilon/4) + excess); the levels of quantiles are as means are. "
-    "Here excess = (r + leak(epsilon)) / beta, and leak(epsilon) bounds what all answers give away about a single row "
-    "beyond a factor of exp(epsilon). The alpha that is stated is that of a mean at the planned sharpness."
+    "best candidate by at most its own alpha + 2 (tanh(epsilon/4) + excess); the levels of quantiles, the verdicts of "
+    "scans and all the questions that a synthetic table was made for are as means are. A gradient is within twice "
+    "its clipping length times the same, with an alpha of its own for its Euclidean length, and a statistic of "
+    "independent rows within n times its sensitivity times the same. Here excess = (r + "
+    "leak(epsilon)) / beta, and leak(epsilon) bounds what all answers give away about a single row beyond a factor of "
+    "exp(epsilon). The alpha that is stated is that of a mean at the planned sharpness."
 )
 _INFORMATION = (
     "Each answer shows a few random rows only, so all answers together tell little about all sealed rows, though they "

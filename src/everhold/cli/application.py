@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from everhold.cli import audit, certificate, demonstration, dependence, diagnose, holdouts, ledger, plan
+from everhold.cli import (
+    allotments,
+    audit,
+    certificate,
+    demonstration,
+    dependence,
+    diagnose,
+    holdouts,
+    lab,
+    ledger,
+    plan,
+    purchases,
+)
 from everhold.cli.failures import CommandGroup
 
 __all__ = ["app"]
@@ -46,6 +58,10 @@ def everhold(
 
     No data at hand? 'everhold demo' plays the story on real flights.
 
+    With --mechanism privacy_budget, one budget also pays to choose among models,
+    to find a quantile or the first of many questions above a threshold, and to
+    synthesize a table: see choose, quantile, above and synthesize.
+
     STORAGE is a path or a URL such as sqlite:///flights.db. The environment
     variable EVERHOLD_STORAGE replaces it: everhold ask flights --mean "late".
     Every command takes --format table, json or csv. Results go to stdout, all
@@ -66,6 +82,6 @@ def everhold(
     """
 
 
-_MODULES = (plan, audit, holdouts, diagnose, dependence, ledger, certificate, demonstration)
+_MODULES = (plan, audit, holdouts, allotments, purchases, diagnose, dependence, ledger, certificate, demonstration, lab)
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STORAGE_VARIABLE",
+    "AnalystOption",
     "FormatOption",
     "ModelOption",
     "NameArgument",
@@ -39,6 +40,10 @@ StorageArgument = Annotated[
     ),
 ]
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The holdout's name.")]
+AnalystOption = Annotated[
+    str | None,
+    typer.Option(help="On behalf of this analyst, whose part of the budget pays: see 'everhold allot'."),
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="How the result is printed on stdout.")]
 
 ModelOption = Annotated[
@@ -102,9 +107,16 @@ def address_of(storage: str) -> str:
     return url
 
 
-def opened(storage: str, name: str | None) -> Holdout:
-    """The open holdout at a place."""
+def opened(storage: str, name: str | None, analyst: str | None = None) -> Holdout:
+    """The open holdout at a place, on behalf of an analyst if one is named."""
     storage, name = place_of(storage, name)
     from everhold.holdout import Holdout
 
-    return Holdout.open(address_of(storage), name)
+    holdout = Holdout.open(address_of(storage), name)
+    if analyst is None:
+        return holdout
+    try:
+        return holdout.analyst(analyst)
+    except BaseException:
+        holdout.close()
+        raise

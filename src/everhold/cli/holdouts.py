@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from everhold.cli.arguments import (
     STORAGE_VARIABLE,
+    AnalystOption,
     FormatOption,
     NameArgument,
     StorageArgument,
@@ -44,10 +46,12 @@ from everhold.cli.questions import (
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
 
-__all__ = ["register", "show_transcript"]
+__all__ = ["ALLOTTED", "register", "show_transcript"]
 
 _ANSWER = ("value", "low", "high", "source", "charged", "remaining", "question")
 _TRANSCRIPT = ("sequence", "asked_at", "question", "asked", "value", "low", "high", "source", "charged")
+ALLOTTED = ("analyst", "asked", "questions", "charged", "charges")
+"""Columns of a table of allotments."""
 _LISTED = ("name", "rows", "training_rows", "mechanism", "queries", "confidence", "asked", "charged", "created")
 _WISH, _ROWS = "What is planned", "The rows"
 
@@ -186,6 +190,7 @@ def ask(
     training_predictions: TrainingPredictionsOption = None,
     guess: GuessOption = None,
     tolerance: ToleranceOption = None,
+    analyst: AnalystOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -196,15 +201,18 @@ def ask(
       everhold ask flights.db flights --mean arr_delay --low -60 --high 180
       everhold ask flights.db flights --accuracy predictions.csv
       everhold ask flights.db flights --correlation "late = 1" --with "hour > 17"
+      everhold ask flights.db flights --mean "late = 1" --analyst team-a
 
     The same question again gets the same answer for nothing.
     When the budget is spent, answers are refused: value, low and high are null.
+    So are those that an analyst's part of it does not surely pay for; these cost
+    nothing, are not recorded, and stay open for everybody.
 
     Exit codes:
       0  answered, or refused because the budget is spent
       2  wrong usage
       4  no such holdout
-      5  the question cannot be asked; nothing was charged
+      5  the question cannot be asked, or there is no such analyst; nothing was charged
       6  refused, under --strict
       7  the rows or the ledger were altered
       8  the steward's key is missing or another one
@@ -215,7 +223,7 @@ def ask(
         column=column, training_predictions=training_predictions,
     )  # fmt: skip
     asked.check(required=True)
-    with opened(storage, name) as holdout:
+    with opened(storage, name, analyst) as holdout:
         answer = holdout.ask(asked.query(holdout.schema), guess=guess, tolerance=tolerance, strict=strict)
     if answer.value is None:
         note(f"refused: {answer.explain()}")
@@ -244,6 +252,7 @@ def quote(
     training_predictions: TrainingPredictionsOption = None,
     guess: GuessOption = None,
     tolerance: ToleranceOption = None,
+    analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Say what a question would cost and how wide its interval would be; free.
@@ -258,7 +267,7 @@ def quote(
       0  quoted
       2  wrong usage
       4  no such holdout
-      5  the question could not be asked
+      5  the question could not be asked, or there is no such analyst
       7  the rows or the ledger were altered
       8  the steward's key is missing or another one
     """
@@ -268,7 +277,7 @@ def quote(
         column=column, training_predictions=training_predictions,
     )  # fmt: skip
     named = asked.check(required=False)
-    with opened(storage, name) as holdout:
+    with opened(storage, name, analyst) as holdout:
         price = holdout.quote(asked.query(holdout.schema) if named else None, guess=guess, tolerance=tolerance)
     show_record(price.to_dict(), form)
 
@@ -279,6 +288,9 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
     Example:
       everhold status flights.db flights --format json
 
+    Where parts of the budget are allotted, a table of analysts follows: what
+    each has asked and was charged, and the most that each may.
+
     Exit codes:
       0  printed
       4  no such holdout
@@ -286,7 +298,13 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
       8  the steward's key is missing or another one
     """
     with opened(storage, name) as holdout:
-        show_record(holdout.status(), form)
+        found = holdout.status()
+    if form is not Format.TABLE or "allotments" not in found:
+        show_record(found, form)
+        return
+    show_record({name: value for name, value in found.items() if name != "allotments"}, form)
+    sys.stdout.write("\n")
+    show_list(found["allotments"], ALLOTTED, form, document=found)
 
 
 def transcript(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
@@ -310,7 +328,9 @@ def show_transcript(storage: str, name: str | None, form: Format) -> None:
     """Print the transcript of the holdout at a place."""
     with opened(storage, name) as holdout:
         entries = holdout.transcript()
-    show_list(entries.to_rows(), _TRANSCRIPT, form, document=entries.to_dict())
+    rows = entries.to_rows()
+    columns = (*_TRANSCRIPT, "analyst") if rows and "analyst" in rows[0] else _TRANSCRIPT
+    show_list(rows, columns, form, document=entries.to_dict())
 
 
 def list_holdouts(

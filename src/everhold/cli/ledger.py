@@ -1,4 +1,4 @@
-"""Commands about the ledger: show, verify."""
+"""Commands about the ledger: show, spent, verify."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, address_of, place_of
-from everhold.cli.failures import CommandGroup, Misuse
+from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, address_of, opened, place_of
+from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.holdouts import show_transcript
 from everhold.cli.output import Format, show_record
 
@@ -27,7 +27,7 @@ group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
 def register(app: typer.Typer) -> None:
     """Add the group `ledger`."""
-    app.add_typer(group, name="ledger", help="The record of everything that was asked: show, verify.")
+    app.add_typer(group, name="ledger", help="The record of everything that was asked: show, spent, verify.")
 
 
 @group.command()
@@ -46,6 +46,36 @@ def show(storage: StorageArgument, name: NameArgument = None, form: FormatOption
       8  the steward's key is missing or another one
     """
     show_transcript(storage, name, form)
+
+
+@group.command()
+def spent(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    delta: Annotated[float, typer.Option(help="The delta at which epsilon is stated, between 0 and 1.")] = 1e-6,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Print how much the answers so far told about any one sealed row.
+
+    Example:
+      everhold ledger spent flights.db flights
+
+    epsilon is that of differential privacy, whatever led to the questions.
+    epsilon_if_fixed is smaller and holds only if all kinds and prices had been
+    fixed before the first question; it needs the package dp-accounting. Where
+    no secret noise is added there is no epsilon.
+
+    Exit codes:
+      0  printed
+      2  the delta makes no sense
+      4  no such holdout
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or another one
+    """
+    with opened(storage, name) as holdout, arguments_checked():
+        spending = holdout.spent(delta=delta)
+    show_record(spending.to_dict(), form)
 
 
 @group.command()

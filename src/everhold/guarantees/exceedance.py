@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 __all__ = [
     "comparison_exceedance",
     "gaussian_exceedance",
+    "gaussian_norm_allowance",
+    "gaussian_norm_exceedance",
     "laplace_exceedance",
     "laplace_pair_tail",
     "wrong_side_exceedance",
@@ -100,3 +103,39 @@ def wrong_side_exceedance(
     tail = laplace_pair_tail(excess=earlier, threshold_scale=threshold_scale, comparison_scale=comparison_scale)
     crossing = overfits * distance * math.exp(-distance / answer_scale)
     return crossing + answer_scale / math.e * overfits * queries * tail
+
+
+def gaussian_norm_exceedance(*, alpha: float, scale: float, dimension: int) -> float:
+    """Bound on ``E(||Y|| - alpha)_+`` for d independent Gaussians of scale sigma, discrete ones included (S1).
+
+    ``sigma y/(y^2 - d) e^{-(y^2 - d)/2} (y^2/d)^{d/2}`` where ``(y^2 - d)(y - z) = y``, ``z = alpha / sigma``,
+    ``y > sqrt(d)``; it uses nothing of the law but that its moment generating function is at most the Gaussian one.
+
+    Source: docs/theory, vectors and low sensitivity.
+
+    Examples:
+        >>> round(gaussian_norm_exceedance(alpha=13.0, scale=1.0, dimension=100), 6)
+        1.7e-05
+    """
+    z = alpha / scale
+    least = max(z, math.sqrt(dimension))
+    y = float(brentq(lambda y: (y - dimension / y) * (y - z) - 1.0, least, least + 2.0, xtol=1e-13))
+    return math.inf if y * y <= dimension else scale * math.exp(_log_norm_exceedance(y, dimension))
+
+
+def gaussian_norm_allowance(*, exceedance: float, scale: float, dimension: int) -> float:
+    """The alpha beyond which the Euclidean length of d Gaussians is expected to stray by this much at most (S1).
+
+    The inverse of `gaussian_norm_exceedance`, rounded up.
+    """
+    wanted, root = exceedance / scale, math.sqrt(dimension)
+    if wanted >= root:  # E ||Y|| itself is no more
+        return 0.0
+    y = brentq(lambda y: _log_norm_exceedance(y, dimension) - math.log(wanted), root + 1e-6, root + 36.0)
+    return max(scale * (y - y / (y * y - dimension) + 1e-8), 0.0)
+
+
+def _log_norm_exceedance(y: float, dimension: int) -> float:
+    """Logarithm of the bound for the alpha ``y - y/(y^2 - d)``, all in standard deviations."""
+    beyond = y * y - dimension
+    return math.log(y / beyond) - 0.5 * (beyond - dimension * math.log1p(beyond / dimension))

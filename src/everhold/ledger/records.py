@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from everhold.ledger.allotments import acts_in
+
 __all__ = ["Committed", "Entry", "Head", "HoldoutRecord", "Outcome", "Question"]
 
 
@@ -88,8 +90,8 @@ class Head:
 
     @property
     def asked(self) -> int:
-        """Number of different questions answered; every one is an entry."""
-        return self.sequence
+        """Number of different questions in the ledger; every entry is one, but for acts of the steward."""
+        return self.sequence - acts_in(self.state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    Step: TypeAlias = Callable[[dict[str, Any], list[int]], tuple[dict[str, Any], Sequence[Outcome]]]
+    Step: TypeAlias = Callable[[dict[str, Any], list[int]], tuple[dict[str, Any], Sequence[Outcome | None]]]
 
 __all__ = ["LedgerStore", "Snapshot"]
 
@@ -166,6 +166,11 @@ class LedgerStore:
             row = connection.execute(statements.ENTRY, wanted).first()
         return None if row is None else statements.read_entry(row._asdict())
 
+    def answered(self, holdout_id: str, questions: Sequence[Question]) -> set[str]:
+        """Fingerprints of those questions that have an entry."""
+        with database_errors(), self._transaction() as connection:
+            return set(statements.answered(connection, holdout_id, questions))
+
     def entries(self, holdout_id: str, start: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """The entries in order, read page by page; nothing stays locked in between.
 
@@ -185,7 +190,9 @@ class LedgerStore:
                 return
             start += size
 
-    def commit(self, holdout_id: str, questions: Sequence[Question], step: Step, *, seal_key: bytes) -> list[Committed]:
+    def commit(
+        self, holdout_id: str, questions: Sequence[Question], step: Step, *, seal_key: bytes
+    ) -> list[Committed | None]:
         """Answer questions and record the answers in one durable transaction.
 
         Writers take turns: while `step` runs, nobody else writes. If it raises, nothing is recorded and its exception
@@ -195,11 +202,12 @@ class LedgerStore:
             holdout_id: From `record`.
             questions: In the order asked; repeats, also within the batch, are free.
             step: ``step(state, indices)`` gets the current state and the positions of the new questions, and returns
-                the new state and one outcome for each. Called once, or not at all if every question is a repeat.
+                the new state and one outcome for each, None for a question that is left out: nothing is recorded
+                about it, and it can be asked again. Called once, or not at all if every question is a repeat.
             seal_key: The steward's key.
 
         Returns:
-            One `Committed` for each question, in the order asked.
+            One `Committed` for each question, in the order asked; None where it was left out.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -216,16 +224,21 @@ class LedgerStore:
             state = head.state
             if fresh:
                 new_state, outcomes = step(head.state, list(fresh))
-                _check_outcomes(outcomes, expected=len(fresh))
-                state = json.loads(canonical(new_state))
-                new = [questions[index] for index in fresh]
-                with database_errors():
-                    known |= statements.append(connection, holdout_id, head, new, outcomes, state, seal_key=seal_key)
-                charges = {index: outcome.charged for index, outcome in zip(fresh, outcomes, strict=True)}
-        in_order = (known[question.fingerprint] for question in questions)
+                taken = _taken(fresh, outcomes)
+                if taken:
+                    state = json.loads(canonical(new_state))
+                    new = [questions[index] for index in taken]
+                    with database_errors():
+                        known |= statements.append(
+                            connection, holdout_id, head, new, list(taken.values()), state, seal_key=seal_key
+                        )
+                charges = {index: outcome.charged for index, outcome in taken.items()}
+        in_order = (known.get(question.fingerprint) for question in questions)
         return [
-            Committed(sequence, json.loads(answer), charges.get(index, 0), index not in charges, state)
-            for index, (sequence, answer) in enumerate(in_order)
+            None
+            if entry is None
+            else Committed(entry[0], json.loads(entry[1]), charges.get(index, 0), index not in charges, state)
+            for index, entry in enumerate(in_order)
         ]
 
     @contextlib.contextmanager
@@ -326,9 +339,12 @@ def _check_questions(questions: Sequence[Question]) -> None:
             raise ValueError("a question's fingerprint is not a SHA-256; expected 64 lower-case hexadecimal digits")
 
 
-def _check_outcomes(outcomes: Sequence[Outcome], *, expected: int) -> None:
-    if len(outcomes) != expected:
-        raise ValueError(f"the step gave {len(outcomes)} outcomes; expected {expected}, one for each new question")
-    for outcome in outcomes:
+def _taken(fresh: Sequence[int], outcomes: Sequence[Outcome | None]) -> dict[int, Outcome]:
+    """The outcomes that are to be recorded, by position of their question."""
+    if len(outcomes) != len(fresh):
+        raise ValueError(f"the step gave {len(outcomes)} outcomes; expected {len(fresh)}, one for each new question")
+    taken = {index: outcome for index, outcome in zip(fresh, outcomes, strict=True) if outcome is not None}
+    for outcome in taken.values():
         if type(outcome.charged) is not int or outcome.charged < 0:
             raise ValueError("the step charged something else than an integer >= 0; nothing was recorded")
+    return taken

@@ -1,4 +1,7 @@
-"""Is the ledger what was written? Recomputes every hash, every sum and, with the key, the seals."""
+"""Is the ledger what was written? Recomputes every hash, every sum and, with the key, the seals.
+
+The sums are also those of every analyst, which must be within the allotment at every entry.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.ledger import chain
+from everhold.ledger.allotments import Accounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -134,6 +138,7 @@ class _Walk:
     state_seal: str | None = None
     expected_met: bool = False
     questions: set[str] = field(default_factory=set)
+    accounts: Accounts = field(default_factory=Accounts)
 
     def __post_init__(self) -> None:
         self.expected_met = self.expected_head in (None, (0, self.previous))
@@ -156,6 +161,9 @@ class _Walk:
             yield Finding(number, "the entry was altered: its hash is not that of its fields")
         if row["question"] in self.questions:
             yield Finding(number, "the entry's question had been answered before")
+        broken = self.accounts.replay(json.loads(row["description"]), json.loads(row["answer"]), row["charged"])
+        if broken is not None:
+            yield Finding(number, broken)
         self._remember(row)
 
     def _remember(self, row: Mapping[str, Any]) -> None:
@@ -181,6 +189,8 @@ def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None)
         yield "does not carry the hash of the last entry"
     if head["charged"] != walk.charged:
         yield f"says that {head['charged']} was charged, but the entries add up to {walk.charged}"
+    if not walk.accounts.agree_with(json.loads(head["state"])):
+        yield "has allotments, or spending of them, that do not follow from the entries"
     if seal_key is not None:
         yield from _seal_findings(head, walk, seal_key)
 

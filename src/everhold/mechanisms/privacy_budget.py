@@ -104,12 +104,21 @@ class PrivacyBudget(GaussianNoise):
     def allowance(self, scale: float) -> float:
         """``alpha_s`` of a mean with noise of the scale s."""
         wanted = self._own_exceedance / scale  # in standard deviations
-        return scale * _deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
+        return scale * deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
 
     def radius_at(self, scale: float) -> float:
         """Half-width of a mean with noise of this scale."""
+        return self.reach(_allowance_of(self, self.drawn_scale(scale)))
+
+    def reach(self, alpha: float) -> float:
+        """Half-width of an answer with this allowance, in the units of a mean over [0, 1] (S1)."""
         bound = _bound_of(self)
-        return _allowance_of(self, self.drawn_scale(scale)) + bound.radius - bound.alpha + self.rounding
+        return alpha + bound.radius - bound.alpha + self.rounding
+
+    def interval(self, values: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends for means with this allowance (S2)."""
+        bound = _bound_of(self)
+        return transferred_interval(values, margin=alpha + bound.excess + self.rounding, epsilon=bound.epsilon)
 
     def scale_for(self, tolerance: float) -> float:
         """The largest noise scale whose half-width is within the tolerance.
@@ -117,19 +126,29 @@ class PrivacyBudget(GaussianNoise):
         Raises:
             ValueError: If no noise that the budget can pay is small enough.
         """
+        return self.largest_scale(tolerance, self.radius_at)
+
+    def largest_scale(self, tolerance: float, radius_at: Callable[[float], float]) -> float:
+        """The largest noise scale, of at most 1, whose half-width is within the tolerance.
+
+        Args:
+            tolerance: In the units of the half-width.
+            radius_at: From a noise scale to the half-width, increasing.
+
+        Raises:
+            ValueError: If no noise that the budget can pay is small enough.
+        """
         least = self._least_steps / self.steps
-        if self.radius_at(least) > tolerance:
+        if radius_at(least) > tolerance:
             raise ValueError(
-                f"tolerance is {tolerance:.4g}; the budget cannot pay for less than {self.radius_at(least):.4g}; "
+                f"tolerance is {tolerance:.4g}; the budget cannot pay for less than {radius_at(least):.4g}; "
                 "expected a larger tolerance; seal more rows or plan for fewer questions to get below"
             )
-        if self.radius_at(1.0) <= tolerance:
+        if radius_at(1.0) <= tolerance:
             return 1.0
-        if self.radius_at(math.exp(math.log(least))) >= tolerance:
+        if radius_at(math.exp(math.log(least))) >= tolerance:
             return least
-        above = brentq(
-            lambda log_scale: self.radius_at(math.exp(log_scale)) - tolerance, math.log(least), 0.0, xtol=1e-9
-        )
+        above = brentq(lambda log_scale: radius_at(math.exp(log_scale)) - tolerance, math.log(least), 0.0, xtol=1e-9)
         return max(math.exp(float(above)) * (1.0 - 1e-8), least)
 
     def credits_for(self, scale: float) -> int:
@@ -163,11 +182,29 @@ class PrivacyBudget(GaussianNoise):
         """Means at one scale; there are credits for them."""
         count, price, steps = where.stop - where.start, self.credits_for(scale), self.scale_on_grid(scale)
         values = (evaluations.totals[where, 0] + noise.gaussian(steps, count, stream="answer")) / self.steps
-        bound = _bound_of(self)
-        margin = _allowance_of(self, steps / self.steps) + bound.excess + self.rounding
-        replies.put(where, values, transferred_interval(values, margin=margin, epsilon=bound.epsilon), Source.HOLDOUT)
+        interval = self.interval(values, _allowance_of(self, steps / self.steps))
+        replies.put(where, values, interval, Source.HOLDOUT)
         replies.charged[where] = price
         return replace(state, asked=state.asked + count, overfits=state.overfits + count * price)
+
+    def release(
+        self, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
+    ) -> tuple[State, NDArray[np.int64] | None]:
+        """One vector of sums with one draw of noise, at the price of a mean at this scale; None if that is not left.
+
+        Args:
+            state: The state before.
+            sums: In grid units, shape (dimension,); one row moves them by at most ``unit`` in Euclidean length.
+            noise: Source of randomness.
+            scale: Noise scale of every coordinate, in the units of a mean.
+
+        Source: Canonne, Kamath, Steinke 2020, Theorem 14, for the vector as one question.
+        """
+        price = self.credits_for(scale)
+        if not self.can_pay(state, price):
+            return state, None
+        drawn = sums + noise.gaussian(self.scale_on_grid(scale), len(sums), stream="answer")
+        return replace(state, asked=state.asked + 1, overfits=state.overfits + price), drawn
 
     def choose(
         self, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int = CREDITS
@@ -252,7 +289,7 @@ def _allowance_of(mechanism: PrivacyBudget, scale: float) -> float:
     return _bound_of(mechanism).alpha if planned else mechanism.allowance(scale)
 
 
-def _deviations(missing: Callable[[float], float]) -> float:
+def deviations(missing: Callable[[float], float]) -> float:
     """The standard deviations at which a falling function of them reaches 0, rounded up."""
     if missing(0.0) <= 0.0:
         return 0.0

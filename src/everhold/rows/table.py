@@ -16,7 +16,7 @@ from everhold.rows.engine import POSITION, SEALED, engine_errors_hidden, locked_
 from everhold.rows.probe import public_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from everhold.queries.base import BoundQuery, RowFunction, Table
     from everhold.queries.expressions import RowValue
 
-__all__ = ["StoredRows"]
+__all__ = ["StoredRows", "sealed_values", "values_or_none"]
 
 _EXPRESSIONS_AT_ONCE = 64
 _warning_filters = threading.RLock()  # the filters belong to the whole process, and whoever changes them puts them back
@@ -109,7 +109,7 @@ class StoredRows:
         self, function: RowFunction, reads: Sequence[str] | None, *, parts: int, unit: int
     ) -> NDArray[np.int64]:
         table = self.table(self._columns if reads is None else reads)
-        values = (_sealed_values if self._sealed else public_values)(function, table, self.rows)
+        values = (sealed_values if self._sealed else public_values)(function, table, self.rows)
         if values.dtype == np.bool_ and parts == 1:
             return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
         grid = (clip_to_grid if self._sealed else to_grid)(values, unit=unit)
@@ -131,25 +131,34 @@ class StoredRows:
         return {name: self._arrays[name] for name in names}
 
 
-def _sealed_values(function: RowFunction, table: Table, rows: int) -> NDArray[Any]:
+def sealed_values(function: RowFunction, table: Table, rows: int, width: tuple[int, ...] = ()) -> NDArray[Any]:
     """Row values whatever happens: a row on which a function fails counts as 0, so that failing tells nothing.
 
     Where the function fails on many rows at once, they are halved until the rows at fault are found: one row with a
     missing value must not move the others.
+
+    Args:
+        function: From a table to the values of its rows.
+        table: The rows.
+        rows: How many there are.
+        width: Shape of the value of one row.
+
+    Returns:
+        Shape (rows, *width).
     """
-    values = _values_or_none(function, table, rows)
+    values = values_or_none(function, table, (rows, *width))
     if values is not None:
         return values
     if rows <= 1:
-        return np.zeros(rows, dtype=np.float64)
+        return np.zeros((rows, *width), dtype=np.float64)
     middle = rows // 2
     halves = [({name: column[part] for name, column in table.items()}, size) for part, size in
               ((slice(None, middle), middle), (slice(middle, None), rows - middle))]  # fmt: skip
-    return np.concatenate([_sealed_values(function, half, size).astype(np.float64) for half, size in halves])
+    return np.concatenate([sealed_values(function, half, size, width).astype(np.float64) for half, size in halves])
 
 
-def _values_or_none(function: RowFunction, table: Table, rows: int) -> NDArray[Any] | None:
-    """The function's values, or None if it fails.
+def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[int, ...]) -> NDArray[Any] | None:
+    """The function's values, or None if it fails or if they have another shape.
 
     Warnings are kept back, too, and because they must not change an answer where they are errors.
     """
@@ -157,8 +166,8 @@ def _values_or_none(function: RowFunction, table: Table, rows: int) -> NDArray[A
         with _warning_filters, warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             values = np.asarray(function(table))
-            if values.shape == (rows,) and values.dtype.kind in "biuf":
-                return values if values.dtype == np.bool_ else values.astype(np.float64)
+            if values.shape == shape and values.dtype.kind in "biuf":
+                return values if values.dtype == np.bool_ else values.astype(np.float64, copy=False)
     except KeyboardInterrupt:
         raise KeyboardInterrupt from None  # without the words a function may have put into it
     except BaseException:  # SystemExit too would tell something

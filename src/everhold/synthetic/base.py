@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -39,6 +39,8 @@ __all__ = [
 
 ROUNDING = 3.0 / UNIT
 """Questions, means of public weights and measurements are each rounded by less than one step of the grid."""
+
+_LEAST_SLOPE, _HALVINGS = 1e-15, 24  # of the search for an allowance
 
 FIXED = "the questions were fixed before anything that depends on the sealed rows was seen"
 
@@ -121,9 +123,35 @@ class Synthesizer(ABC):
     def sampling(self, beta: float) -> tuple[float, float]:
         """An alpha with small ``alpha + r(alpha) / beta``, and ``r(alpha) >= E(max_f |f(y) - f(x)| - alpha)_+``."""
 
+    def allowance(self, exceedance: float) -> float:
+        """About the smallest alpha with ``r(alpha)`` of at most this, never too small; 1 if none below is found.
+
+        For a table that shares its promise with other answers: each may add so much to r (theory, budget).
+        """
+        low, high = _LEAST_SLOPE, 1.0
+        alpha = self._alpha_within(low, exceedance)
+        for _ in range(_HALVINGS):
+            middle = math.sqrt(low * high)
+            found = self._alpha_within(middle, exceedance)
+            low, high = (low, middle) if math.isinf(found) else (middle, high)
+            alpha = min(alpha, found)
+        return min(alpha, 1.0)
+
+    def _alpha_within(self, slope: float, exceedance: float) -> float:
+        alpha, added = self.sampling(slope)
+        return alpha if added <= exceedance else math.inf
+
     @abstractmethod
+    def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
+        """All that is drawn, in few whole numbers; arguments and errors as for `draw`."""
+
+    @abstractmethod
+    def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """The weights that follow from what was released, the same ones every time, shape (cells,)."""
+
     def weights(self, histogram: ArrayLike, noise: Noise) -> NDArray[np.float64]:
         """The drawn weights, shape (cells,), without any promise; arguments and errors as for `draw`."""
+        return self.learned(self.release(histogram, noise))
 
     def draw(self, histogram: ArrayLike, noise: Noise, *, leakage: PrivacyCurve | None = None) -> SyntheticTable:
         """A table; drawing another one costs as much again.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, combinations, combinations_with_replacement, islice
@@ -228,10 +228,13 @@ class BLR(Synthesizer):
         """Probability of every candidate, shape (candidates,), to about 13 digits."""
         return self.selection.law(self.losses(histogram))
 
-    def weights(self, histogram: ArrayLike, noise: Noise) -> NDArray[np.float64]:
-        """The chosen candidate, drawn by the exact law."""
-        chosen = self.selection.choose(self.losses(histogram), noise, stream="blr")
-        return self.table(chosen) / self.size
+    def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
+        """The number of the chosen candidate, drawn by the exact law."""
+        return [[self.selection.choose(self.losses(histogram), noise, stream="blr")]]
+
+    def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """The chosen candidate's weights."""
+        return self.table(released[0][0]) / self.size
 
 
 @lru_cache(maxsize=1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -204,17 +204,38 @@ class MWEM(Synthesizer):
         best = int(np.argmin(alpha + exceedance / beta))
         return float(alpha[best]), float(exceedance[best])
 
-    def weights(self, histogram: ArrayLike, noise: Noise) -> NDArray[np.float64]:
-        """The average of the weights before each round; each round reads all questions once."""
+    def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
+        """Of each round the number of the chosen question and its noisy sum in grid units."""
         totals = self.queries.totals(self.counts(histogram))
-        learned, average = MultiplicativeWeights(self.universe.cells), np.zeros(self.universe.cells)
-        for _ in range(self.rounds):
-            average += learned.weights
+        released = []
+
+        def ask(learned: MultiplicativeWeights) -> tuple[int, int]:
             public = np.rint(self.queries.means(learned.weights) * self.steps).astype(np.int64)
             losses = self.steps - np.abs(totals - np.minimum(public, self.steps))
             chosen = self.selection.choose(losses, noise, stream="choice")
-            measured = (int(totals[chosen]) + self._measurement_noise(noise)) / self.steps
-            learned = learned.update(self.queries.vector(chosen), measured)
+            released.append([chosen, int(totals[chosen]) + self._measurement_noise(noise)])
+            return chosen, released[-1][1]
+
+        self._learn(ask)
+        return released
+
+    def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """The average of the weights before each round.
+
+        Raises:
+            ValueError: If there is not one pair for each round.
+        """
+        if len(released) != self.rounds:
+            raise ValueError(f"there are {len(released)} pairs; expected one for each of {self.rounds} rounds")
+        pairs = iter(released)
+        return self._learn(lambda _: next(pairs))
+
+    def _learn(self, ask: Callable[[MultiplicativeWeights], Sequence[int]]) -> NDArray[np.float64]:
+        learned, average = MultiplicativeWeights(self.universe.cells), np.zeros(self.universe.cells)
+        for _ in range(self.rounds):
+            average += learned.weights
+            chosen, total = ask(learned)
+            learned = learned.update(self.queries.vector(chosen), total / self.steps)
         return np.asarray(average / average.sum())
 
     def _measurement_noise(self, noise: Noise) -> int:
@@ -254,6 +275,7 @@ def _best_rho(share: Callable[..., MWEM]) -> float:
     return math.exp(float(fine.x))
 
 
+@lru_cache(maxsize=64)
 def _gaussian_excess(rounds: int) -> NDArray[np.float64]:
     """``E(V - v)_+`` in units of the squared scale, for v of `_EXCESSES`: Chernoff with the best of some tilts.
 

@@ -6,6 +6,7 @@ integers. Doubles hold integers up to ``2**53`` exactly, in whatever order they 
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,13 @@ class QueryFamily(ABC):
     def vector(self, index: int) -> NDArray[np.float64]:
         """Question `index` as numbers in [0, 1], shape (cells,)."""
         return np.asarray(_unscaled(self.block(index, index + 1))[0])
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all values on the grid, in hex: the same for the same questions in the same order."""
+        found = hashlib.sha256(f"{self.count} x {self.cells}\n".encode())
+        for block in self._blocks(0, self.count):
+            found.update((block.astype("<i4") * (UNIT if block.dtype.kind == "b" else 1)).tobytes())
+        return found.hexdigest()
 
     def totals(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
         """Exact sums over the rows of a histogram in grid units, shape (questions,)."""

@@ -1,0 +1,301 @@
+"""Parts of the budget for named analysts: who may be named, how limits are set, and how they are kept.
+
+One ledger, one transcript and one promise remain: an allotment limits spending and changes no interval. Whether a
+question is affordable is decided by what is public, its price at most and what was charged before, so a refusal tells
+nothing about the sealed rows. The decision that counts falls inside the ledger's transaction.
+"""
+
+from __future__ import annotations
+
+import operator
+import secrets
+import unicodedata
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from everhold.display import Display
+from everhold.errors import EverholdError, EverholdWarning, QueryRejected
+from everhold.joint import BudgetEndsBetween, surely_answered
+from everhold.ledger import Outcome, Question
+from everhold.ledger.allotments import ACT, ANALYST, LONGEST_NAME, MOST, Accounts, Allotment
+from everhold.mechanisms import Quote, State
+from everhold.purchases.base import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.mechanisms import Mechanism
+
+__all__ = [
+    "SPENT",
+    "Allotments",
+    "Answering",
+    "Pricing",
+    "act_of",
+    "allotment_of",
+    "check_all_affordable",
+    "checked_limits",
+    "checked_name",
+    "described",
+    "left_to",
+    "may_be_answered",
+    "outcome_of_act",
+    "set_limits",
+    "spend",
+    "warn_of_promises",
+]
+
+Answering: TypeAlias = Callable[[State, list[int]], tuple[State, list[Outcome]]]
+"""From a state and positions of new questions to the state after them and their outcomes."""
+
+Pricing: TypeAlias = Callable[[State], Quote]
+"""The price of one question of a batch, the dearest one, from public state alone."""
+
+SPENT = (
+    "what is left of the allotment or of the whole budget does not surely pay for the question, so it was refused; "
+    "nothing was charged; ask the steward for a larger allotment, or ask something cheaper"
+)
+
+_LOOK_ALIKES = str.maketrans(
+    "аеорсхуіјѕԁһкмтпгьԛԝ" + "αβγενικορτυχ" + "01",
+    "aeopcxyijsdhkmtnrbqw" + "abyevikoptux" + "ol",
+)  # Cyrillic, then Greek letters that pass for Latin ones
+
+
+@dataclass(frozen=True, slots=True)
+class Allotments(Display):
+    """The parts of all analysts.
+
+    Attributes:
+        parts: One for each analyst, in the order of their first allotment.
+        not_allotted: What is left of the budget beyond all that analysts may still spend, by name.
+        acts: The steward's acts in order: sequence, asked_at, analyst, questions, charges.
+    """
+
+    parts: Sequence[Allotment]
+    not_allotted: Mapping[str, int]
+    acts: Sequence[Mapping[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, analyst: str) -> Allotment:
+        return next(part for part in self.parts if part.analyst == analyst)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"allotments": [...], "not_allotted": {...}, "acts": [...]}``."""
+        return {
+            "allotments": self.to_rows(),
+            "not_allotted": dict(self.not_allotted),
+            "acts": [dict(act) for act in self.acts],
+        }
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each analyst: analyst, asked, questions (its limit), charged, charges (its limit)."""
+        return [part.to_dict() for part in self.parts]
+
+
+def checked_name(analyst: str) -> str:
+    """An analyst's name.
+
+    Raises:
+        ValueError: If it cannot be used.
+    """
+    usable = (
+        isinstance(analyst, str)
+        and 1 <= len(analyst) <= LONGEST_NAME
+        and analyst.isprintable()
+        and analyst == " ".join(analyst.split())
+        and analyst == unicodedata.normalize("NFKC", analyst)
+    )
+    if not usable:
+        raise ValueError(
+            f"the analyst's name {_brief(analyst)} cannot be used; expected 1 to {LONGEST_NAME} printable characters "
+            "in their usual form, without blanks at the ends or two in a row; choose a plain name such as 'team-a'"
+        )
+    return analyst
+
+
+def _brief(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}..."
+
+
+def checked_limits(questions: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
+    """Both limits as plain whole numbers; without one, charges pay for as many questions at the planned price.
+
+    Raises:
+        ValueError: If they are none.
+    """
+    most = _limit("questions", questions)
+    planned = max(mechanism.quote(State()).charged_at_most, 1)
+    return most, min(most * planned, MOST) if charges is None else _limit("charges", charges)
+
+
+def _limit(what: str, value: int) -> int:
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= MOST:
+        raise ValueError(f"{what} is {_brief(value)}; expected a whole number of at least 0, the most that is allotted")
+    return number
+
+
+def act_of(analyst: str, questions: int, charges: int) -> Question:
+    """A steward's act as an entry of the ledger; no two of them are the same."""
+    public = {
+        "kind": ACT,
+        ANALYST: analyst,
+        "questions": questions,
+        "charges": charges,
+        "act": secrets.token_hex(16),
+    }
+    return Question(digest(public), {**public, "shown": f"allotment for {analyst!r}"})
+
+
+def outcome_of_act() -> Outcome:
+    """What the ledger keeps as the answer to an act: none."""
+    return Outcome({"value": None, "low": None, "high": None, "source": ACT}, 0)
+
+
+def set_limits(accounts: Accounts, analyst: str, questions: int, charges: int) -> bool:
+    """Set the limits of an analyst; returns whether that changes anything.
+
+    Raises:
+        QueryRejected: If more was spent already, or the name looks like that of another analyst.
+    """
+    before = accounts.parts.get(analyst)
+    if before is not None and (before.questions, before.charges) == (questions, charges):
+        return False
+    if before is None:
+        alike = [other for other in accounts.parts if _looks(other) == _looks(analyst)]
+        if alike:
+            raise QueryRejected(
+                f"the name {analyst!r} looks like that of the analyst {alike[0]!r}; expected one that nobody takes "
+                "for another; choose another name; nothing was changed"
+            )
+    try:
+        accounts.allot(analyst, questions, charges)
+    except ValueError as fault:
+        raise QueryRejected(f"{fault}; expected limits of at least that much; nothing was changed") from None
+    return True
+
+
+def _looks(name: str) -> str:
+    return unicodedata.normalize("NFKC", name.casefold()).translate(_LOOK_ALIKES)
+
+
+def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> None:
+    """Warn if analysts were promised more than there is: then the first to come is served."""
+    missing = [name for name, count in _beyond(accounts, mechanism, state).items() if count < 0]
+    if missing:
+        warnings.warn(
+            f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; "
+            "whoever asks first is served first",
+            EverholdWarning,
+            stacklevel=3,
+        )
+
+
+def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:
+    """What is left of the whole minus all that analysts may still spend, by name."""
+    whole, parts = mechanism.remaining(state), accounts.parts.values()
+    owed = {
+        "questions": sum(part.questions - part.asked for part in parts),
+        "charges": sum(part.charges - part.charged for part in parts),
+    }
+    return {name: count - owed["questions" if name == "questions" else "charges"] for name, count in whole.items()}
+
+
+def described(accounts: Accounts, mechanism: Mechanism, state: State, acts: Sequence[Mapping[str, Any]]) -> Allotments:
+    """The accounts as people see them."""
+    left = {name: max(count, 0) for name, count in _beyond(accounts, mechanism, state).items()}
+    return Allotments(tuple(accounts.parts.values()), left, tuple(acts))
+
+
+def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
+    """The allotment of an analyst.
+
+    Raises:
+        QueryRejected: If there is none.
+    """
+    if analyst not in accounts.parts:
+        raise QueryRejected(
+            f"there is no allotment for an analyst named {_brief(analyst)}; expected a name that the steward has "
+            "allotted a part to; nothing was charged; see holdout.allotments()"
+        )
+    return accounts.parts[analyst]
+
+
+def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, int]:
+    """What an analyst may still spend, by name: of the allotment, and no more than is left of the whole."""
+    charges = part.charges - part.charged
+    whole, price = mechanism.remaining(state), mechanism.quote(state)
+    questions = part.questions - part.asked if charges or not price.charged_at_most else 0
+    if len(whole) == 1 and price.charged_if_confirmed == 1:  # then every answer costs one
+        questions = min(questions, charges)
+    return {name: min(count, questions if name == "questions" else charges) for name, count in whole.items()}
+
+
+def may_be_answered(part: Allotment, state: State, pricing: Pricing) -> int:
+    """How many new questions of a batch can be answered at most: the sealed rows are not looked at for the others."""
+    price = pricing(state)
+    if price.refused or not part.affords(price.charged_at_most):
+        return 0
+    least = price.charged_if_confirmed
+    second = pricing(replace(state, asked=state.asked + 1, overfits=state.overfits + least))
+    return part.affords(min(least, second.charged_if_confirmed))  # the first step of a ladder has a price of its own
+
+
+def spend(
+    state: State, accounts: Accounts, analyst: str, new: list[int], *, pricing: Pricing, answer: Answering
+) -> tuple[State, list[Outcome | None]]:
+    """Answer new questions in order as long as the allotment surely pays for the next one; None for the others.
+
+    What was charged is public as soon as it was answered, so the decision about the next question may depend on it:
+    the result is that of asking one after the other. Whatever is refused, for the whole budget's sake too, is left out.
+
+    Args:
+        state: The mechanism's state.
+        accounts: The accounts; what was spent is counted there.
+        analyst: On whose behalf.
+        new: Positions of the new questions.
+        pricing: Price of the dearest of them.
+        answer: The mechanism's answer.
+    """
+    outcomes: list[Outcome | None] = []
+    while len(outcomes) < len(new):
+        price = pricing(state)
+        affordable = 0 if price.refused else allotment_of(accounts, analyst).affords(price.charged_at_most)
+        batch = new[len(outcomes) : len(outcomes) + affordable]
+        if not batch:
+            break
+        state, made = answer(state, batch)
+        made_or_not = [None if outcome.answer["source"] == "refused" else outcome for outcome in made]
+        kept = [outcome for outcome in made_or_not if outcome is not None]
+        try:
+            accounts.spend(analyst, asked=len(kept), charged=sum(outcome.charged for outcome in kept))
+        except ValueError:
+            raise EverholdError(
+                "the question charged more than the price that it named before; nothing was charged; ask another one"
+            ) from None
+        outcomes += made_or_not
+    return state, outcomes + [None] * (len(new) - len(outcomes))
+
+
+def check_all_affordable(
+    state: State, accounts: Accounts, analyst: str | None, count: int, *, mechanism: Mechanism
+) -> None:
+    """Check that so many parts of one question are all answered, whatever the sealed rows say to each of them.
+
+    Raises:
+        BudgetEndsBetween: If not.
+    """
+    enough = surely_answered(mechanism, state, count)
+    if enough and analyst is not None and count:
+        enough = allotment_of(accounts, analyst).affords(mechanism.quote(state).charged_at_most) >= count
+    if not enough:
+        raise BudgetEndsBetween

@@ -1,0 +1,178 @@
+"""Parts of the budget for named analysts, as the ledger keeps them: limits, and what was spent of them.
+
+A steward's act is an entry of the chain like any other, with the source `ACT` and no charge; a question that was asked
+on behalf of an analyst has the analyst's name in its public description. So every limit and all spending follow from
+the entries alone. The sums are kept beside the mechanism's state, under the same seal, to be at hand in a transaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from everhold.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ACT", "ANALYST", "LONGEST_NAME", "MOST", "Accounts", "Allotment", "acts_in"]
+
+ACT = "allotment"
+"""Source of the "answer" of an entry that is no question but a steward's act."""
+
+ANALYST = "analyst"
+"""Field of an entry's description: on whose behalf it was asked, or whom the act is about."""
+
+LONGEST_NAME = 100
+MOST = 10**15
+"""The largest limit."""
+
+_KEY = "allotments"
+
+
+@dataclass(frozen=True, slots=True)
+class Allotment:
+    """The part of one analyst.
+
+    Attributes:
+        analyst: The name.
+        questions: Most new questions that may be answered.
+        charges: Most that may be charged, in the mechanism's own units.
+        asked: New questions answered so far.
+        charged: Charged so far.
+    """
+
+    analyst: str
+    questions: int
+    charges: int
+    asked: int = 0
+    charged: int = 0
+
+    def affords(self, price: int) -> int:
+        """How many new questions it surely pays for if none of them costs more than `price`."""
+        left = self.questions - self.asked
+        return left if price == 0 else min(left, (self.charges - self.charged) // price)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name."""
+        return {
+            "analyst": self.analyst, "asked": self.asked, "questions": self.questions, "charged": self.charged,
+            "charges": self.charges,
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Accounts:
+    """All allotments of a holdout at one moment.
+
+    Attributes:
+        acts: How many entries of the ledger are acts of the steward.
+        parts: Allotment by analyst, in the order of their first act.
+    """
+
+    acts: int = 0
+    parts: dict[str, Allotment] = field(default_factory=dict)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Accounts:
+        """The accounts that a sealed state carries; none in ledgers without allotments.
+
+        Raises:
+            IntegrityError: If they are not what everhold writes.
+        """
+        stored = state.get(_KEY)
+        if stored is None:
+            return cls()
+        try:
+            parts = [Allotment(*line) for line in stored["analysts"]]
+            found = cls(stored["acts"], {part.analyst: part for part in parts})
+            sound = len(found.parts) == len(parts) and found._stored() == stored and all(map(_is_sound, parts))
+        except (KeyError, TypeError):
+            sound = False
+        if not sound or not _is_count(found.acts):
+            raise IntegrityError(
+                "the allotments in the ledger's head are not what everhold wrote; expected an unaltered ledger; "
+                "nothing was charged; verify the ledger"
+            )
+        return found
+
+    def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The state with these accounts in it; unchanged if there never was an act."""
+        return {**state, _KEY: self._stored()} if self.acts else dict(state)
+
+    def _stored(self) -> dict[str, Any]:
+        return {
+            "acts": self.acts,
+            "analysts": [
+                [part.analyst, part.questions, part.charges, part.asked, part.charged] for part in self.parts.values()
+            ],
+        }
+
+    def allot(self, analyst: str, questions: int, charges: int) -> None:
+        """Set the limits of an analyst.
+
+        Raises:
+            ValueError: If more was spent already.
+        """
+        before = self.parts.get(analyst, Allotment(analyst, 0, 0))
+        if questions < before.asked or charges < before.charged:
+            raise ValueError(f"{analyst!r} has spent {before.asked} questions and was charged {before.charged} already")
+        self.parts[analyst] = replace(before, questions=questions, charges=charges)
+        self.acts += 1
+
+    def spend(self, analyst: str, *, asked: int, charged: int) -> None:
+        """Count what an analyst was answered.
+
+        Raises:
+            ValueError: If that is more than the allotment, or there is none.
+        """
+        before = self.parts.get(analyst)
+        if before is None:
+            raise ValueError(f"there is no allotment for {analyst!r}")
+        after = replace(before, asked=before.asked + asked, charged=before.charged + charged)
+        self.parts[analyst] = after
+        if after.asked > after.questions or after.charged > after.charges:
+            raise ValueError(f"it goes beyond the allotment of {analyst!r}")
+
+    def replay(self, description: Mapping[str, Any], answer: Mapping[str, Any], charged: int) -> str | None:
+        """Take one entry of the ledger; returns what is wrong with it, in words."""
+        name = description.get(ANALYST)
+        try:
+            if answer.get("source") == ACT:
+                questions, charges = description.get("questions"), description.get("charges")
+                if not (_is_name(name) and _is_count(questions) and _is_count(charges)) or charged:
+                    self.acts += 1
+                    return "the allotment is malformed"
+                self.allot(name, questions, charges)
+            elif isinstance(name, str) and self.acts:  # before the first act it is a word of the question's own
+                self.spend(name, asked=int(answer.get("source") != "refused"), charged=charged)
+        except ValueError as fault:
+            return f"the allotments were not kept: {fault}"
+        return None
+
+    def agree_with(self, state: Mapping[str, Any]) -> bool:
+        """Whether a head's state carries exactly these accounts."""
+        return bool(state.get(_KEY) == (self._stored() if self.acts else None))
+
+
+def acts_in(state: Mapping[str, Any]) -> int:
+    """How many entries up to this state are acts and no questions."""
+    return Accounts.from_state(state).acts
+
+
+def _is_sound(part: Allotment) -> bool:
+    counts = (part.questions, part.charges, part.asked, part.charged)
+    return (
+        _is_name(part.analyst)
+        and all(map(_is_count, counts))
+        and part.asked <= part.questions
+        and part.charged <= part.charges
+    )
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and 1 <= len(value) <= LONGEST_NAME and value.isprintable()
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= MOST
