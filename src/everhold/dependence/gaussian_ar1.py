@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from everhold.dependence.base import require_rows
 from everhold.dependence.chain_coupling import GaussianCoupling
 from everhold.dependence.chain_fitting import bound_correlation, continuous, missed
 from everhold.dependence.ordered_rows import ordered_runs
@@ -140,12 +139,8 @@ class GaussianAR1(SeriesModel):
         divergence = -math.log1p(-square) / 2.0
         return min(math.sqrt(divergence / 2.0), math.sqrt(-math.expm1(-divergence)))
 
-    def concentration(self, rows: int) -> float:
-        """``n (1 - |r|)/(1 + |r|)`` (S5; Fan, Jiang, Sun 2021), or one row per series if that is more; rounded down."""
-        require_rows(rows)
-        norm = abs(self.correlation)
-        uniform = self._uniform_rows(self._coupling(), rows)
-        return min(max(uniform, rows * (1.0 - norm) / (1.0 + norm) * (1.0 - 1e-12)), float(rows))
+    def _norm(self) -> float:
+        return abs(self.correlation)
 
     def _check_state(self, structure: RowStructure) -> None:
         """Refuse rows whose state is missing or no number."""

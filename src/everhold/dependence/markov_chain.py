@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from everhold.dependence.base import require_rows
 from everhold.dependence.chain_coupling import ChainCoupling, UniformCoupling
 from everhold.dependence.chain_fitting import bound_transitions, count_transitions, missed
 from everhold.dependence.chain_mixing import Chain, Contraction
@@ -230,20 +229,6 @@ class MarkovChain(SeriesModel):
         if self._known and self._chain.fault is None:
             return self._chain.distance_to_stationary(steps)
         return float(self._contraction.at(steps, 2)[1]) * (1.0 - 1.0 / len(self.states))
-
-    def concentration(self, rows: int) -> float:
-        """The best of what is proven for the chain (S5), rounded down.
-
-        Stationary, and known or of two states: ``n (1 - l)/(1 + l)``, l the norm of the kernel on mean-zero functions
-        (Fan, Jiang, Sun 2021). Any: ``n^2 / sum D_i^2`` (Kontorovich, Ramanan 2008).
-
-        Raises:
-            DependenceError: If the series need not forget its first state.
-        """
-        require_rows(rows)
-        uniform = self._uniform_rows(self._coupling(), rows)
-        norm = self._norm()
-        return min(max(uniform, rows * (1.0 - norm) / (1.0 + norm) * (1.0 - 1e-12)), float(rows))
 
     def _norm(self) -> float:
         if self._known:

@@ -6,6 +6,7 @@ import math
 import operator
 import warnings
 from abc import abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from everhold.dependence.base import DependenceModel, require_rows
@@ -131,6 +132,30 @@ class SeriesModel(DependenceModel):
         tails = [mean_tail(coupling, longest, backward=side) for side in (False, True)]
         reached = [sum(number * tail.total(first, first + length) for length, number in lengths) for tail in tails]
         return min(max(reached) / sum(length * number for length, number in lengths), 1.0)
+
+    def concentration(self, rows: int) -> float:
+        """The best of what is proven for the series (S5), rounded down; computed once for each number of rows.
+
+        Any: ``n^2 / sum D_i^2`` (Kontorovich, Ramanan 2008), or one row for each series. Stationary, with a known norm
+        l of the kernel on mean-zero functions: ``n (1 - l)/(1 + l)`` (Fan, Jiang, Sun 2021).
+
+        Raises:
+            DependenceError: If the series need not forget its first state.
+        """
+        require_rows(rows)
+        if rows not in self._effective_rows:
+            uniform, norm = self._uniform_rows(self._coupling(), rows), self._norm()
+            proven = max(uniform, rows * (1.0 - norm) / (1.0 + norm) * (1.0 - 1e-12))
+            self._effective_rows[rows] = min(proven, float(rows))
+        return self._effective_rows[rows]
+
+    @cached_property
+    def _effective_rows(self) -> dict[int, float]:
+        return {}
+
+    @abstractmethod
+    def _norm(self) -> float:
+        """Norm of the kernel on mean-zero functions, at most; 1 where nothing is known."""
 
     def _uniform_rows(self, coupling: Coupling, rows: int) -> float:
         """``n^2 / sum_i D_i^2`` (S5, Kontorovich and Ramanan), or ``n^2 / sum_c L_c^2`` for series of lengths L_c."""
