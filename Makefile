@@ -5,7 +5,7 @@ BIN := .venv/bin
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 
-.PHONY: help setup demo test hunt lint format docs bench peers coverage-study clean
+.PHONY: help setup demo test hunt lint format docs bench peers coverage-study experiments clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -42,6 +42,10 @@ peers: ## install the peers of the benchmark into .venv-peers
 
 coverage-study: .venv/installed-dev ## the long coverage studies; writes docs/theory/coverage.md
 	$(BIN)/python -m tests.coverage_studies
+
+experiments: .venv/installed-dev ## run the lab and write docs/experiments.md; some ten minutes
+	$(BIN)/everhold lab run all --output lab-output
+	$(BIN)/python docs/experiments_page.py lab-output
 
 clean: ## remove everything that can be made again
 	rm -rf .venv .venv-peers site demo-output lab-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,66 @@
+"""Writes docs/experiments.md and its pictures from a finished run of the lab: ``make experiments``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from everhold.lab.experiments import EXPERIMENTS
+
+DOCS = Path(__file__).parent
+IMAGES = DOCS / "images" / "lab"
+SHOWN = {
+    "figure2": ("figure2-common-reuse",),
+    "figure3": ("figure3-accuracy-groups-of-50", "figure3-error-shares"),
+    "dwork2015": ("dwork2015-dwork2015-no-signal", "dwork2015-dwork2015-signal"),
+    "ladder-attack": ("ladder-attack-boosting",),
+    "widths": ("widths-promised-by-queries", "widths-seen-by-queries"),
+    "dependence": ("dependence-radius-groups", "dependence-radius-order"),
+}
+"""The pictures on the page; the others are in the report of whoever runs the lab."""
+
+HEAD = """# What the experiments show
+
+Experiments of the papers and our own, as `everhold lab run all` plays them, with the defaults of every experiment and
+seed {seed}. Made by `make experiments` on {date} with everhold {version}: {machine}. Each finding is computed from
+the measured rows, and says whether it is kept. How to run them, and how to add one: [the lab](guides/lab.md).
+"""
+
+
+def main(output: Path) -> None:
+    """Read the documents of all experiments and write the page."""
+    documents = [json.loads((output / f"{name}.json").read_text(encoding="utf-8")) for name in EXPERIMENTS]
+    first = documents[0]
+    head = HEAD.format(
+        seed=first["seed"], date=f"{datetime.now(UTC):%Y-%m-%d}", version=first["everhold"], machine=first["machine"]
+    )
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    (DOCS / "experiments.md").write_text(
+        "\n".join([head, *(_part(document, output) for document in documents)]), encoding="utf-8"
+    )
+
+
+def _part(document: dict[str, Any], output: Path) -> str:
+    findings = "\n".join(
+        f"- **{'kept' if line['kept'] else 'NOT kept'}**: {line['finding']}" for line in document["findings"]
+    )
+    wanted = SHOWN[document["experiment"]]
+    pictures = "\n\n".join(
+        _picture(picture, output) for picture in document["pictures"] if Path(picture["file"]).stem in wanted
+    )
+    facts = f"{document['repetitions']} repetitions, {document['seconds']:,.0f} seconds of computing."
+    about = f"*{document['source']}.* {document['about']}"
+    return "\n\n".join([f"## {document['title']}", about, findings, pictures, facts]) + "\n"
+
+
+def _picture(picture: dict[str, str], output: Path) -> str:
+    shutil.copyfile(output / picture["file"], IMAGES / picture["file"])
+    return f"![{picture['title']}](images/lab/{picture['file']})\n\n*{picture['title']}.* {picture['caption']}"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
