@@ -17,11 +17,22 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-__all__ = ["ClimbPoint", "climb_chart", "html_page", "plots_available", "save_chart", "svg_text"]
+__all__ = [
+    "FAINT",
+    "INK",
+    "PAPER",
+    "ClimbPoint",
+    "climb_chart",
+    "html_page",
+    "plots_available",
+    "save_chart",
+    "styled",
+    "svg_text",
+]
 
-_INK, _FAINT, _PAPER = "#24292f", "#d0d7de", "#ffffff"
-_DARK = {_INK: "#e6edf3", _FAINT: "#3d444d", _PAPER: "#0d1117"}
-_REPORTED, _BAND, _TRUTH = "#d55e00", "#56b4e9", _INK
+INK, FAINT, PAPER = "#24292f", "#d0d7de", "#ffffff"
+_DARK = {INK: "#e6edf3", FAINT: "#3d444d", PAPER: "#0d1117"}
+_REPORTED, _BAND, _TRUTH = "#d55e00", "#56b4e9", INK
 _BAND_OPACITY = 0.35
 _FONT = "system-ui, 'Helvetica Neue', Arial, sans-serif"
 
@@ -111,23 +122,33 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
         .properties(width=340, height=260)
         .facet(column=alt.Column("panel:N", title=None, sort=_in_order(points), header=alt.Header(labelFontSize=14)))
     )
-    return _styled(panels)
+    chart: alt.FacetChart = styled(panels)
+    return chart
 
 
 def _in_order(points: Sequence[ClimbPoint]) -> list[str]:
     return list(dict.fromkeys(point.panel for point in points))
 
 
-def _styled(chart: alt.FacetChart) -> alt.FacetChart:
-    axis = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _INK, "tickColor": _INK}
-    styled: alt.FacetChart = (
-        chart.configure(background=_PAPER, font=_FONT, padding=16)
-        .configure_axis(**axis, labelFontSize=12, titleFontSize=13, titleFontWeight="normal")
-        .configure_legend(labelColor=_INK, labelFontSize=13)
-        .configure_header(labelColor=_INK, labelFontWeight="bold")
-        .configure_view(stroke=_FAINT)
+def styled(chart: Any, *, label_size: int = 12, grid: float = 1.0, frame: bool = True, padding: Any = 16) -> Any:
+    """The same chart in the style of all pictures; ink, paper and faint lines follow the dark mode of a page.
+
+    Args:
+        chart: Any Altair chart.
+        label_size: Of the labels of axes, in points.
+        grid: Opacity of the lines of the grid.
+        frame: Whether panels have a frame.
+        padding: Around the picture, in points; one number, or one for each side by name.
+    """
+    axis = {"labelColor": INK, "titleColor": INK, "gridColor": FAINT, "domainColor": INK, "tickColor": INK}
+    return (
+        chart.configure(background=PAPER, font=_FONT, padding=padding)
+        .configure_axis(**axis, labelFontSize=label_size, titleFontSize=13, titleFontWeight="normal", gridOpacity=grid)
+        .configure_legend(labelColor=INK, labelFontSize=12, rowPadding=4)
+        .configure_header(labelColor=INK, labelFontWeight="bold")
+        .configure_title(color=INK, subtitleColor=INK, fontSize=14, anchor="start")
+        .configure_view(stroke=FAINT if frame else None)
     )
-    return styled
 
 
 def svg_text(chart: alt.TopLevelMixin, *, title: str) -> str:
@@ -153,9 +174,9 @@ def html_page(svg: str, *, title: str, caption: str) -> str:
 <title>{html.escape(title)}</title>
 <style>
 body {{ margin: 2rem auto; max-width: 60rem; padding: 0 1rem; font: 1rem/1.5 {_FONT};
-  color: {_INK}; background: {_PAPER}; }}
+  color: {INK}; background: {PAPER}; }}
 svg {{ max-width: 100%; height: auto; }}
-@media (prefers-color-scheme: dark) {{ body {{ color: {_DARK[_INK]}; background: {_DARK[_PAPER]}; }} }}
+@media (prefers-color-scheme: dark) {{ body {{ color: {_DARK[INK]}; background: {_DARK[PAPER]}; }} }}
 </style>
 <h1>{html.escape(title)}</h1>
 {svg}

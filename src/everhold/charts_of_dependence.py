@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.charts import INK, styled
 from everhold.dependence.markov_chain import MarkovChain
 from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism, chain_influences
 from everhold.planning.inverse import radius_of
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["correlation_chart", "influence_chart", "quilts_chart"]
 
-_PAPER, _INK, _FAINT = "#ffffff", "#24292f", "#d0d7de"
 _ROLES = {"the row": "#d55e00", "nearby": "#e69f00", "quilt": "#0072b2", "remote": "#999999"}  # Okabe and Ito, grey
 _SIDES = {  # colour and dash
     "both sides": ("#d55e00", [1, 0]),
@@ -79,7 +79,7 @@ def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = No
     )
     labels = (
         alt.Chart({"values": [run for run in runs if run["role"] in ("the row", "quilt")]})
-        .mark_text(fontSize=13, color=_INK)
+        .mark_text(fontSize=13, color=INK)
         .encode(x="middle:Q", y=alt.value(14), text="rows:N")
     )
     quilt = shown.quilt
@@ -88,7 +88,8 @@ def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = No
         f"Row {quilt.row:,}: {len(quilt.nearby):,} rows nearby, quilt {names}",
         subtitle=f"influence on the quilt {shown.influence:.3g}; noise scale of this row {shown.scale:.4g}",
     )
-    return _styled(alt.layer(bars, labels).properties(width=620, height=80, title=title), frame=False)
+    drawn: alt.LayerChart = styled(alt.layer(bars, labels).properties(width=620, height=80, title=title), frame=False)
+    return drawn
 
 
 def _hardest(mechanism: MarkovQuiltMechanism) -> int:
@@ -154,7 +155,8 @@ def influence_chart(chain: MarkovChain, *, distances: int = 40) -> alt.LayerChar
         "Influence of a row on rows at a distance",
         subtitle=f"a stationary Markov chain of {len(chain.states):,} states; infinite influences are not drawn",
     )
-    return _styled(alt.layer(lines).properties(width=560, height=360, title=title))
+    drawn: alt.LayerChart = styled(alt.layer(lines).properties(width=560, height=360, title=title))
+    return drawn
 
 
 def _either_side(found: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
@@ -208,7 +210,8 @@ def correlation_chart(
         subtitle="for symmetric Markov chains of two states; the radius holds for all answers at once",
     )
     layers = alt.layer(lines, *_worth(rows, worth, own=model is not None))
-    return _styled(layers.properties(width=560, height=360, title=title))
+    drawn: alt.LayerChart = styled(layers.properties(width=560, height=360, title=title))
+    return drawn
 
 
 def _radii(wish: Wish, chain: DependenceModel) -> dict[str, float]:
@@ -224,11 +227,11 @@ def _worth(rows: int, ratio: float, *, own: bool) -> list[alt.Chart]:
 
     at = max((ratio - 1.0) / (ratio + 1.0), 0.0)
     place = [{"correlation": at, "text": f"{'your ' if own else ''}{rows:,} rows are worth {rows / ratio:,.0f}"}]
-    rule = alt.Chart({"values": place}).mark_rule(color=_INK, strokeDash=[3, 3]).encode(x="correlation:Q")
+    rule = alt.Chart({"values": place}).mark_rule(color=INK, strokeDash=[3, 3]).encode(x="correlation:Q")
     side: dict[str, Any] = {"align": "right", "dx": -6} if at > 0.5 else {"align": "left", "dx": 6}
     text = (
         alt.Chart({"values": place})
-        .mark_text(fontSize=13, color=_INK, **side)
+        .mark_text(fontSize=13, color=INK, **side)
         .encode(x="correlation:Q", y=alt.value(14), text="text:N")
     )
     return [rule, text]
@@ -263,15 +266,3 @@ def _lines(
         )
     )
     return drawn
-
-
-def _styled(chart: alt.LayerChart | alt.FacetChart, *, frame: bool = True) -> alt.LayerChart:
-    axis = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _INK, "tickColor": _INK}
-    styled: alt.LayerChart = (
-        chart.configure(background=_PAPER, padding=16)
-        .configure_axis(**axis, labelFontSize=12, titleFontSize=13, titleFontWeight="normal")
-        .configure_legend(labelColor=_INK, labelFontSize=12)
-        .configure_title(color=_INK, subtitleColor=_INK, fontSize=14, anchor="start")
-        .configure_view(stroke=_FAINT if frame else None)
-    )
-    return styled

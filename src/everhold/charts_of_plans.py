@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.charts import INK, styled
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS
 from everhold.planning.inverse import published_bound, published_statements, radius_of
@@ -24,7 +25,6 @@ __all__ = ["plan_by_queries", "plan_by_rows"]
 _REACH = 30.0  # how far the picture looks to either side of the wish
 _POINTS = 13
 _MOST_QUERIES = 10**7
-_PAPER, _INK, _FAINT = "#ffffff", "#24292f", "#d0d7de"
 _COLOURS = {  # Okabe and Ito, told apart by people with colour-blindness; grey for the published ones
     "gaussian": "#0072b2",
     "thresholdout": "#d55e00",
@@ -127,16 +127,8 @@ def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -
     )
     cross = (
         alt.Chart({"values": [{"number": at, "radius": cross_at}]})
-        .mark_point(shape="cross", size=180, color=_INK, filled=True, angle=45)
+        .mark_point(shape="cross", size=180, color=INK, filled=True, angle=45)
         .encode(x="number:Q", y="radius:Q")
     )
-    axis = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _INK, "tickColor": _INK}
-    layered: alt.LayerChart = (
-        alt.layer(lines, cross)
-        .properties(width=560, height=380)
-        .configure(background=_PAPER, padding=16)
-        .configure_axis(**axis, labelFontSize=12, titleFontSize=13, titleFontWeight="normal")
-        .configure_legend(labelColor=_INK, labelFontSize=12)
-        .configure_view(stroke=_FAINT)
-    )
+    layered: alt.LayerChart = styled(alt.layer(lines, cross).properties(width=560, height=380))
     return layered

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.charts import INK, styled
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WorthBar", "worth_chart"]
 
-_INK, _FAINT, _PAPER, _BAR = "#24292f", "#d0d7de", "#ffffff", "#56b4e9"
+_BAR = "#56b4e9"
 _MOST = 0.5  # a radius of half the range promises nothing
 _WIDTH = 400
 _PADDING = {"left": 48, "top": 16, "right": 64, "bottom": 16}  # a reader's font may be wider than the measured one
@@ -54,15 +56,10 @@ def worth_chart(bars: Sequence[WorthBar], *, title: str) -> alt.LayerChart:
     drawn = alt.Chart().mark_bar(color=_BAR, height={"band": 0.62}).encode(**shared)
     said = (
         alt.Chart()
-        .mark_text(align="left", color=_INK, fontSize=13)
+        .mark_text(align="left", color=INK, fontSize=13)
         .encode(x=alt.value(_WIDTH + 12), y=shared["y"], text="label:N")
     )
-    axis = {"labelColor": _INK, "titleColor": _INK, "domainColor": _INK, "tickColor": _INK}
-    layered: alt.LayerChart = (
-        alt.layer(drawn, said, data=alt.InlineData(values=values))
-        .properties(width=_WIDTH, height=52 * len(values))
-        .configure(background=_PAPER, padding=_PADDING)
-        .configure_axis(**axis, labelFontSize=13, titleFontSize=13, titleFontWeight="normal")
-        .configure_view(stroke=_FAINT)
-    )
+    bars_and_text = alt.layer(drawn, said, data=alt.InlineData(values=values))
+    sized = bars_and_text.properties(width=_WIDTH, height=52 * len(values))
+    layered: alt.LayerChart = styled(sized, label_size=13, padding=_PADDING)
     return layered

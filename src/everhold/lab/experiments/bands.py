@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from everhold.charts import FAINT, INK, styled
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -13,12 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["accuracy_bands"]
 
-_PAPER, _INK, _FAINT = "#ffffff", "#24292f", "#d0d7de"  # as in everhold.charts, so that dark pages restyle them
 _BAND_OPACITY = 0.22
 _SERIES = {
     "training": ("on the training rows", "#0072b2", [2, 3]),
     "reported": ("as the holdout reports", "#d55e00", [1, 0]),
-    "fresh": ("on fresh rows", _INK, [7, 4]),
+    "fresh": ("on fresh rows", INK, [7, 4]),
 }
 
 
@@ -79,7 +80,8 @@ def accuracy_bands(
             columns=2,
         )
     )
-    return _styled(drawn)
+    chart: alt.FacetChart = styled(drawn, grid=0.5)
+    return chart
 
 
 def _points(
@@ -111,19 +113,7 @@ def _level_lines(levels: Mapping[str, float]) -> list[alt.Chart]:
         one = alt.Chart().transform_aggregate(points="count()", groupby=["panel"])
         one = one.transform_calculate(height=str(height), text=f"'{text}'")
         y = alt.Y("height:Q", title="accuracy")
-        lines.append(one.mark_rule(color=_FAINT, strokeWidth=1.5).encode(y=y))
-        label = one.mark_text(align="right", baseline="bottom", dx=-4, dy=-2, color=_INK, fontSize=11)
+        lines.append(one.mark_rule(color=FAINT, strokeWidth=1.5).encode(y=y))
+        label = one.mark_text(align="right", baseline="bottom", dx=-4, dy=-2, color=INK, fontSize=11)
         lines.append(label.encode(x=alt.value("width"), y=y, text="text:N"))
     return lines
-
-
-def _styled(chart: alt.FacetChart) -> alt.FacetChart:
-    axis = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _INK, "tickColor": _INK}
-    styled: alt.FacetChart = (
-        chart.configure(background=_PAPER, padding=16)
-        .configure_axis(**axis, labelFontSize=12, titleFontSize=13, titleFontWeight="normal", gridOpacity=0.5)
-        .configure_legend(labelColor=_INK, labelFontSize=13)
-        .configure_header(labelColor=_INK, labelFontWeight="bold")
-        .configure_view(stroke=_FAINT)
-    )
-    return styled

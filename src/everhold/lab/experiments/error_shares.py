@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from everhold.charts import INK, styled
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["error_shares"]
 
-_PAPER, _INK, _FAINT = "#ffffff", "#24292f", "#d0d7de"  # as in everhold.charts, so that dark pages restyle them
 _COLOURS = ("#56b4e9", "#0072b2", "#009e73", "#e69f00", "#d55e00", "#cc79a7")  # of Okabe and Ito
 _DASHES = ([7, 3], [1, 0], [1, 0], [2, 3], [2, 3], [7, 3])
 
@@ -51,7 +52,7 @@ def error_shares(rows: Sequence[Row], *, analysts: Mapping[str, str], population
         color=alt.Color("analyst:N", scale=colour, legend=legend),
         strokeDash=alt.StrokeDash("analyst:N", scale=dash, legend=legend),
     )  # fmt: skip
-    claim = alt.Chart().mark_rule(color=_INK, strokeWidth=1.0).encode(y=alt.datum(1.0))
+    claim = alt.Chart().mark_rule(color=INK, strokeWidth=1.0).encode(y=alt.datum(1.0))
     drawn: alt.FacetChart = (
         alt.layer(claim, line, data=alt.InlineData(values=values))
         .properties(width=340, height=220)
@@ -62,12 +63,5 @@ def error_shares(rows: Sequence[Row], *, analysts: Mapping[str, str], population
             columns=2,
         )
     )
-    axis = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _INK, "tickColor": _INK}
-    styled: alt.FacetChart = (
-        drawn.configure(background=_PAPER, padding=16)
-        .configure_axis(**axis, labelFontSize=12, titleFontSize=13, titleFontWeight="normal", gridOpacity=0.5)
-        .configure_legend(labelColor=_INK, labelFontSize=13)
-        .configure_header(labelColor=_INK, labelFontWeight="bold")
-        .configure_view(stroke=_FAINT)
-    )
-    return styled
+    chart: alt.FacetChart = styled(drawn, grid=0.5)
+    return chart
