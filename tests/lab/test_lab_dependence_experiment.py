@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from lab_games import drawn_points, played
 
 from everhold.dependence import GaussianAR1, Groups
 from everhold.lab.experiments.dependence import DependenceExperiment
@@ -12,22 +13,12 @@ SMALL = DependenceExperiment(rows=2_048, points=16, queries=48, group_sizes=(1, 
 
 @pytest.fixture(scope="module")
 def rows():
-    return [
-        {**setting, "repetition": repetition, "seed": repetition, **row}
-        for setting in SMALL.settings()
-        for repetition in range(8)
-        for row in SMALL.play(setting, repetition)
-    ]
+    return played(SMALL, 8)
 
 
 @pytest.fixture(scope="module")
 def summary(rows):
     return SMALL.summary(rows)
-
-
-def drawn_points(picture):
-    (points,) = picture.chart.to_dict()["datasets"].values()
-    return points
 
 
 def lines(summary, **wanted):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab_games import played
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -41,15 +42,6 @@ TINY = Dwork2015(rows=400, attributes=400, counts=(0, 10, 20, 40))
 MAIN_KEYS = [
     "analyst", "signal", "k", "training", "reported", "fresh", "sd_training", "sd_reported", "sd_fresh",
 ]  # fmt: skip
-
-
-def played(experiment: Dwork2015, repetitions: int) -> list[dict]:
-    return [
-        row
-        for setting in experiment.settings()
-        for seed in range(repetitions)
-        for row in experiment.play(setting, seed)
-    ]
 
 
 def without_times(rows: list[dict]) -> list[dict]:
@@ -175,6 +167,13 @@ def test_findings__one_broken_promise__noticed(rows: list[dict], analyst: str, c
     last = max(i for i, row in enumerate(rows) if row["analyst"] == analyst)
     broken = [{**row, **change(row)} if i == last else row for i, row in enumerate(rows)]
     assert findings(SMALL, broken, ANALYSTS[analyst]).count(False) == 1
+
+
+def test_findings__every_accuracy_refused__noticed_and_hides_no_broken_correlation(rows: list[dict]) -> None:
+    nothing = {"reported": None, "low": None, "high": None, "refused": True, "correlations_hold": False}
+    refused = [{**row, **nothing} if row["analyst"] == "thresholdout_tuned" else row for row in rows]
+    found = SMALL.findings(SMALL.summary(rows), refused)
+    assert [kept for text, kept in found.items() if ANALYSTS["thresholdout_tuned"] in text] == [False, False]
 
 
 def test_tuned_thresholdout__overfit_below_the_threshold__reports_the_training_value(rows: list[dict]) -> None:

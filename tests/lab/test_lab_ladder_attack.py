@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from lab_games import played
 
 from everhold.analysts import Vote
 from everhold.lab.experiments.ladder_attack import LadderAttack
@@ -22,15 +23,6 @@ from everhold.mechanisms import Ladder
 
 SMALL = LadderAttack(rows=1_000, submissions=(1, 10, 200))
 ATTACKS = ("boosting", "hill climbing", "crowd")
-
-
-def played(experiment, repetitions):
-    return [
-        {**setting, "repetition": repetition, **row}
-        for setting in experiment.settings()
-        for repetition in range(repetitions)
-        for row in experiment.play(setting, repetition)
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +77,7 @@ def test_as_many_broken_promises_as_chance_allows_are_no_finding(summary, rows):
 def test_the_same_seed_is_the_same_game(rows):
     setting = {"attack": "crowd", "board": "thresholdout"}
     again = SMALL.play(setting, 1)
-    assert [{**setting, "repetition": 1, **row} for row in again] == [
+    assert [{**setting, "repetition": 1, "seed": 1, **row} for row in again] == [
         row for row in rows if row.items() >= setting.items() and row["repetition"] == 1
     ]
     assert SMALL.play(setting, 2) != again
@@ -151,6 +143,8 @@ def test_pictures_have_one_line_for_each_board(summary, rows):
     assert [picture.name for picture in pictures] == ["boosting", "hill-climbing", "crowd"]
     for picture in pictures:
         document = picture.chart.to_dict()
+        assert document["config"]["background"] == "#ffffff"  # the colours that a dark page restyles
+        assert document["config"]["axis"]["labelColor"] == document["config"]["legend"]["labelColor"] == "#24292f"
         drawn = document["datasets"][document["layer"][1]["data"]["name"]]
         assert {point["board"] for point in drawn} == set(LEADERBOARDS)
         assert "1/2" in picture.caption

@@ -16,7 +16,7 @@ import lab_experiments
 import pytest
 from lab_experiments import Coins, Dice
 
-from everhold.lab import runner
+from everhold.lab import results_page, runner
 from everhold.lab.checkpoint import Task, task_seed
 from everhold.lab.results import write_parquet
 from everhold.lab.runner import run
@@ -169,6 +169,14 @@ def test_the_report_holds_every_experiment_and_loads_nothing(tmp_path):
     names = re.findall(r'\bid="([^"]+)"', page)
     assert len(names) == len(set(names))
     assert set(re.findall(r"url\(#([^)]+)\)", page)) <= set(names)
+
+
+def test_the_report_counts_findings_and_says_where_it_was_a_quick_look(tmp_path, monkeypatch):
+    monkeypatch.setattr(results_page, "EXPERIMENTS", {"dice": Dice})
+    run(Dice(fair=False), tmp_path, jobs=1, repetitions=1)
+    assert "findings (a quick look: 6 are usual)</span>" in (tmp_path / "report.html").read_text()
+    run(Dice(fair=False), tmp_path, jobs=1)
+    assert "quick look" not in (tmp_path / "report.html").read_text()
 
 
 def test_without_the_extra_for_pictures_the_report_says_so(tmp_path, monkeypatch):

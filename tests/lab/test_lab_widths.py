@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from lab_games import drawn_points, played
 
 from everhold.guarantees.published import STATEMENTS, hoeffding_radius
 from everhold.lab.experiments.widths import Widths
@@ -13,22 +14,12 @@ SMALL = Widths(rows=(1_024, 4_096), queries=(16, 64), overfits=(1, 3), usual_que
 
 @pytest.fixture(scope="module")
 def rows():
-    return [
-        {**setting, "repetition": repetition, "seed": seed, **row}
-        for repetition in range(2)
-        for seed, setting in enumerate(SMALL.settings(), start=100 * repetition)
-        for row in SMALL.play(setting, seed)
-    ]
+    return played(SMALL, 2)
 
 
 @pytest.fixture(scope="module")
 def summary(rows):
     return SMALL.summary(rows)
-
-
-def drawn_points(picture):
-    (points,) = picture.chart.to_dict()["datasets"].values()
-    return points
 
 
 def line(summary, width, *, sweep="queries", sealed=4_096, queries=64):
