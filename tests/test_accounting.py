@@ -103,3 +103,16 @@ def test_noise_that_can_be_predicted_hides_nothing(tmp_path):
     with sealed(tmp_path, seed=1) as holdout:
         holdout.ask("delay > 1")
         assert holdout.spent().epsilon is None
+
+
+def test_what_was_told_is_one_line_rounded_up(budget):
+    spent = told(budget, *[entry("mean", 100)] * 30)
+    assert f"30 answers so far told about any one row at most epsilon {np.ceil(spent.epsilon * 1e4) / 1e4:.4f}" in str(
+        spent
+    )
+    assert "without secret noise" in str(told(mechanism_of("guess_and_check"), entry("mean", 1)))
+
+
+def test_a_mix_whose_composition_gains_nothing_has_no_second_number(budget, monkeypatch):
+    monkeypatch.setattr("everhold.accounting._if_fixed", lambda *_, **__: 99.0)
+    assert told(budget, entry("mean", 100)).epsilon_if_fixed is None

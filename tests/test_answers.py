@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from everhold.answers import Answer
+from everhold.answers import Answer, QuotedPrice
 
 ANSWER = Answer(0.5, 0.4, 0.6, "training", 0, {"questions": 1_999, "overfits": 2}, "ab" * 32, False, "S3", 0.95)
 REFUSED = dataclasses.replace(ANSWER, value=None, low=None, high=None, source="refused")
@@ -31,3 +31,25 @@ def test_every_source_is_explained(source):
 def test_an_answer_cannot_be_altered():
     with pytest.raises(dataclasses.FrozenInstanceError):
         ANSWER.value = 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "within 0.1, costs 0 if the guess holds, else 1, 9 questions left"),
+        ({"radius": None, "charged_if_confirmed": 1}, "within 0.2, costs 1, 9 questions left"),
+        (
+            {"answered_before": True, "charged_at_most": 0},
+            "within 0.1, free, because it was answered before, 9 questions left",
+        ),
+        ({"refused": True, "radius": None}, "would be refused: what is left does not pay for it (9 questions left)"),
+    ],
+)
+def test_a_price_is_one_line(changes, words):
+    price = QuotedPrice(None, 0.1, 0.2, 0, 1, False, False, {"questions": 9})
+    assert str(dataclasses.replace(price, **changes)).startswith(words)
+
+
+def test_credits_are_what_makes_an_answer_of_a_budget_narrower():
+    assert "tolerance=" in dataclasses.replace(ANSWER, source="holdout", remaining={"credits": 5}).explain()
+    assert "tolerance=" not in ANSWER.explain()

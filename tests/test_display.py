@@ -36,3 +36,13 @@ def test_text_puts_numbers_to_the_right_and_dashes_for_nothing():
     table = text_table([{"name": "a", "value": 1.23456}, {"name": "longer", "value": None}])
     assert table.splitlines() == ["name    value", "a       1.235", "longer      -"]
     assert text_table([]) == "nothing yet"
+
+
+def test_what_is_printed_of_a_long_table_is_cut_and_says_so():
+    short, long = (Transcript([{"sequence": number} for number in range(count)]) for count in (60, 61))
+    assert str(short).count("\n") == 60 == short.to_text().count("\n")
+    assert "in all" not in short._repr_html_()
+    assert str(long).splitlines()[-1] == "... 61 lines in all; to_rows() and to_pandas() have them"
+    assert long.to_text().count("\n") == 61
+    assert long._repr_html_().count("<tr>") == 61
+    assert "61 lines in all" in long._repr_html_()

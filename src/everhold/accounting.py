@@ -34,7 +34,9 @@ class Spending(Display):
     Attributes:
         delta: The delta at which every epsilon is stated.
         answers: Answers so far.
-        epsilon: Of all answers together, whatever led to them; None where no secret noise is added.
+        epsilon: Of any answers that may not spend more than these have, whatever leads to them; None where no secret
+            noise is added. It is that of a limit, set where spending stands now; a limit that was chosen after answers
+            had been seen, out of k possible ones, holds at k times delta (theory, budget).
         epsilon_if_fixed: Of the same answers if their kinds and prices had been fixed before the first one, by privacy
             loss distributions; smaller, and not valid for prices that were chosen on the way. None where that makes no
             difference, or without the extra ``[accounting]``.
@@ -50,6 +52,20 @@ class Spending(Display):
     def to_dict(self) -> dict[str, Any]:
         """All attributes by name."""
         return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        told = f"{self.answers:,} answer{'s' * (self.answers != 1)} so far"
+        if self.epsilon is None or self.epsilon_planned is None:
+            return f"{told}, without secret noise: nothing is promised about what they told about any one row"
+        return (
+            f"{told} told about any one row at most epsilon {_up(self.epsilon)} at delta {self.delta:g}; "
+            f"{_up(self.epsilon_planned)} once the whole budget is spent"
+        )
+
+
+def _up(epsilon: float) -> str:
+    """An upper bound to four decimals, rounded outward."""
+    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"
 
 
 def spending(
@@ -77,13 +93,10 @@ def spending(
     grid = mechanism.rounding  # covers the difference between discrete and continuous noise, too
     told = [entry for entry in entries if entry.charged]
     fixed = _if_fixed(mechanism, told, delta=delta) if isinstance(mechanism, PrivacyBudget) and told else None
-    return Spending(
-        delta,
-        state.asked,
-        _so_far(mechanism, state).epsilon(delta) + (grid if state.asked else 0.0),
-        None if fixed is None else fixed + grid,
-        planned.epsilon(delta) + grid,
-    )
+    epsilon = _so_far(mechanism, state).epsilon(delta) + (grid if state.asked else 0.0)
+    if fixed is not None:  # the composition of a mix rounds up and may gain nothing
+        fixed = fixed + grid if fixed + grid < epsilon else None
+    return Spending(delta, state.asked, epsilon, fixed, planned.epsilon(delta) + grid)
 
 
 def _so_far(mechanism: Mechanism, state: State) -> PrivacyCurve:

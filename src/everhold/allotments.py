@@ -21,7 +21,7 @@ from everhold.joint import BudgetEndsBetween, surely_answered
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ACT, ANALYST, LONGEST_NAME, MOST, Accounts, Allotment
 from everhold.mechanisms import Quote, State
-from everhold.purchases.base import digest
+from everhold.purchases.base import brief, digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,15 +112,10 @@ def checked_name(analyst: str) -> str:
     )
     if not usable:
         raise ValueError(
-            f"the analyst's name {_brief(analyst)} cannot be used; expected 1 to {LONGEST_NAME} printable characters "
+            f"the analyst's name {brief(analyst)} cannot be used; expected 1 to {LONGEST_NAME} printable characters "
             "in their usual form, without blanks at the ends or two in a row; choose a plain name such as 'team-a'"
         )
     return analyst
-
-
-def _brief(value: object) -> str:
-    text = ascii(value)
-    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}..."
 
 
 def checked_limits(questions: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
@@ -140,7 +135,7 @@ def _limit(what: str, value: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number <= MOST:
-        raise ValueError(f"{what} is {_brief(value)}; expected a whole number of at least 0, the most that is allotted")
+        raise ValueError(f"{what} is {brief(value)}; expected a whole number of at least 0, the most that is allotted")
     return number
 
 
@@ -222,9 +217,9 @@ def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
     Raises:
         QueryRejected: If there is none.
     """
-    if analyst not in accounts.parts:
+    if not isinstance(analyst, str) or analyst not in accounts.parts:
         raise QueryRejected(
-            f"there is no allotment for an analyst named {_brief(analyst)}; expected a name that the steward has "
+            f"there is no allotment for an analyst named {brief(analyst)}; expected a name that the steward has "
             "allotted a part to; nothing was charged; see holdout.allotments()"
         )
     return accounts.parts[analyst]

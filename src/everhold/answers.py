@@ -98,11 +98,15 @@ class Answer(Display):
             else "That is so only if all questions were fixed before the first answer was seen; otherwise nothing is "
             "promised."
         )
+        narrower = (
+            "A smaller tolerance= for more credits, more sealed rows or fewer planned questions make it narrower."
+            if "credits" in self.remaining
+            else "More sealed rows, fewer planned questions or overfits, or a lower confidence make it narrower."
+        )
         return (
             f"With probability {100.0 * self.confidence:.8g}%, this interval [{self.low:.4g}, {self.high:.4g}] and "
             f"those of all other answers of this holdout contain the population's values (statement {self.statement}). "
-            f"{sources[self.source]} {validity} {self.rows_worth}{' ' * bool(self.rows_worth)}More sealed rows, fewer "
-            "planned questions or overfits, or a lower confidence make it narrower."
+            f"{sources[self.source]} {validity} {self.rows_worth}{' ' * bool(self.rows_worth)}{narrower}"
         )
 
 
@@ -183,6 +187,16 @@ class QuotedPrice(Display):
             "answered_before": self.answered_before,
             "remaining": dict(self.remaining),
         }
+
+    def __str__(self) -> str:
+        left = " and ".join(f"{count:,} {name}" for name, count in self.remaining.items())
+        if self.refused:
+            return f"would be refused: what is left does not pay for it ({left} left)"
+        least, most = self.charged_if_confirmed, self.charged_at_most
+        cost = f"costs {most:,}" if least == most else f"costs {least:,} if the guess holds, else {most:,}"
+        cost = "free, because it was answered before" if self.answered_before else cost
+        within = self.radius_if_charged if self.radius is None else self.radius
+        return f"within {'?' if within is None else f'{within:.4g}'}, {cost}, {left} left"
 
 
 @dataclass(frozen=True, slots=True)

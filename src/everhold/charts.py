@@ -35,6 +35,7 @@ _DARK = {INK: "#e6edf3", FAINT: "#3d444d", PAPER: "#0d1117"}
 _REPORTED, _BAND, _TRUTH = "#d55e00", "#56b4e9", INK
 _BAND_OPACITY = 0.35
 _FONT = "system-ui, 'Helvetica Neue', Arial, sans-serif"
+_NOTHING_RUNS = "default-src 'none'; style-src 'unsafe-inline'"  # nor is anything loaded, whatever a picture holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,7 @@ def html_page(svg: str, *, title: str, caption: str) -> str:
     return f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_NOTHING_RUNS}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{html.escape(title)}</title>

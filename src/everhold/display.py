@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Display", "text_table"]
 
 _MOST_SHOWN = 3  # items of a list
+_MOST_LINES = 60  # of what is printed; a synthetic table may have many thousands
 
 
 class Display(ABC):
@@ -46,6 +47,10 @@ class Display(ABC):
         """The rows as a plain text table."""
         return text_table(self.to_rows())
 
+    def __str__(self) -> str:
+        rows = self.to_rows()
+        return text_table(rows[:_MOST_LINES]) + (f"\n{_cut(rows)}" if _cut(rows) else "")
+
     def _repr_html_(self) -> str:
         rows = self.to_rows()
         if not rows:
@@ -53,9 +58,15 @@ class Display(ABC):
         head = "".join(f"<th>{html.escape(str(name))}</th>" for name in rows[0])
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(_shown(value))}</td>" for value in row.values()) + "</tr>"
-            for row in rows
+            for row in rows[:_MOST_LINES]
         )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        cut = f"<p>{_cut(rows)}</p>" if _cut(rows) else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}"
+
+
+def _cut(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What is said below a table that was cut; nothing if it was not."""
+    return f"... {len(rows):,} lines in all; to_rows() and to_pandas() have them" if len(rows) > _MOST_LINES else ""
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:

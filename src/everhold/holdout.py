@@ -32,11 +32,12 @@ from everhold.configuration import (
 from everhold.dependence import DependenceModel
 from everhold.desk import Desk, check_not_refused, noise_of
 from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
-from everhold.errors import DependenceError, QueryRejected
+from everhold.errors import DependenceError, IntegrityError, QueryRejected
 from everhold.keys import KEY_FILE, StewardKey
 from everhold.ledger import LedgerStore, Outcome
 from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
 from everhold.ledger.database import database_path
+from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.preparation import paying
@@ -66,15 +67,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from everhold.ledger import HoldoutRecord
+    from everhold.ledger import Entry, HoldoutRecord
     from everhold.rows.reading import RowSource
     from everhold.synthetic import QueryFamily, Universe
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
-
-_REFUSED = "the budget is spent and the question was refused; seal new rows"
-_MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
-
 
 _TOLD = ("value", "low", "high", "source", "within")  # of an entry; a table's rounds are its own matter
 
@@ -305,7 +302,7 @@ class Holdout:
                 "asked_at": entry.asked_at,
                 **{name: entry.description[name] for name in (ANALYST, "questions", "charges")},
             }
-            for entry in self._desk.store.entries(self._desk.record.id, limit=head.sequence)
+            for entry in self._entries(head.sequence)
             if entry.answer["source"] == ACT
         ]
         return described(Accounts.from_state(head.state), self._desk.mechanism, self._desk.state_from(head.state), acts)
@@ -521,7 +518,7 @@ class Holdout:
 
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""
-        entries = [entry for entry in self._desk.store.entries(self._desk.record.id) if entry.answer["source"] != ACT]
+        entries = [entry for entry in self._entries() if entry.answer["source"] != ACT]
         named = any(ANALYST in entry.description for entry in entries)
         if self._desk.analyst is not None:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._desk.analyst]
@@ -557,12 +554,31 @@ class Holdout:
         return spending(self.mechanism, self._desk.state_from(head.state), entries, delta=delta, simulated=simulated)
 
     def certificate(self) -> Certificate:
-        """What is promised, for which rows and why, and what was asked and spent so far; signed by the steward."""
+        """What is promised, for which rows and why, and what was asked and spent so far; signed by the steward.
+
+        Raises:
+            IntegrityError: If the ledger is not what was written: nothing is signed then.
+        """
         head = self._desk.store.head(self._desk.record.id)
+        check_unaltered(self._desk.store, self.name, head, seal_key=self._desk.key.seal_key)
         entries = self._desk.store.entries(self._desk.record.id, limit=head.sequence)
         sources = Counter(entry.answer["source"] for entry in entries if entry.answer["source"] != ACT)
         desk = self._desk
         return make_certificate(desk.record, mechanism=desk.mechanism, head=head, sources=sources, key=desk.key)
+
+    def _entries(self, limit: int | None = None) -> list[Entry]:
+        """The entries so far. They are read without their seals, so somebody may have altered them."""
+        entries = list(self._desk.store.entries(self._desk.record.id, limit=limit))
+        if not all(map(_is_whole, entries)):
+            raise IntegrityError(
+                "an entry of the ledger lacks what everhold writes there; expected an unaltered ledger; verify it"
+            )
+        return entries
+
+
+def _is_whole(entry: Entry) -> bool:
+    needed = {"shown", ANALYST, "questions", "charges"} if entry.answer.get("source") == ACT else {"shown"}
+    return "source" in entry.answer and needed <= entry.description.keys()
 
 
 def _stored(path: Path, fingerprint: str, schema: Schema, *, sealed: bool) -> StoredRows:

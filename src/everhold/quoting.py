@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from everhold.allotments import allotment_of
 from everhold.answers import QuotedPrice
@@ -17,6 +17,7 @@ from everhold.queries.histogram import HistogramQuery
 
 if TYPE_CHECKING:
     from everhold.desk import Desk
+    from everhold.ledger import Entry
     from everhold.mechanisms import State
     from everhold.queries.base import Query
 
@@ -44,14 +45,17 @@ def quoted(
     price = desk.mechanism.quote(state)
     if query is None and tolerance is not None:
         raise QueryRejected("a tolerance needs a question; expected quote(query, tolerance=...); nothing was charged")
-    question, scale, before = None, 1.0, False
+    question, scale, stored = None, 1.0, None
     if query is not None:
         prepared_one = desk.preparation.prepare([query], [guess], tolerance=tolerance)[0]
         bound = prepared_one.bound
         if tolerance is not None:
             price = paying(desk.mechanism).quote_at(state, prepared_one.tolerance)
         question, scale = bound.question, abs(bound.at_one - bound.at_zero)
-        before = desk.store.find(desk.record.id, question) is not None
+        stored = desk.store.find(desk.record.id, question)
+    if _is_refusal(stored):
+        return _refused_before(stored, desk, state)
+    before = stored is not None
     return _own_price(
         desk,
         QuotedPrice(
@@ -80,9 +84,21 @@ def _own_price(desk: Desk, price: QuotedPrice, *, needed: int = 1, each: int | N
     return replace(price, radius=None, radius_if_charged=None, charged_if_confirmed=0, charged_at_most=0, refused=True)
 
 
+def _is_refusal(stored: Entry | None) -> TypeGuard[Entry]:
+    """Whether the ledger holds a refusal of the question: then that is the answer for good."""
+    return stored is not None and stored.answer["source"] == "refused"
+
+
+def _refused_before(stored: Entry, desk: Desk, state: State) -> QuotedPrice:
+    return QuotedPrice(stored.question, None, None, 0, 0, True, True, desk.mechanism.remaining(state))
+
+
 def _purchase(desk: Desk, purchase: Purchase[Any, Any], state: State) -> QuotedPrice:
     mechanism = paying(desk.mechanism)
-    price, before = purchase.price(mechanism), desk.store.find(desk.record.id, purchase.question) is not None
+    price, stored = purchase.price(mechanism), desk.store.find(desk.record.id, purchase.question)
+    if _is_refusal(stored):
+        return _refused_before(stored, desk, state)
+    before = stored is not None
     refused = not (before or mechanism.can_pay(state, price.charged))
     charged = 0 if before or refused else price.charged
     within = None if refused else price.within

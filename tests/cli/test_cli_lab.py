@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from everhold.cli import lab
 from everhold.lab import experiments, runner
 
 _FILE = Path(__file__).parents[1] / "lab" / "lab_experiments.py"
@@ -112,3 +113,16 @@ def test_the_registry_is_lazy_and_in_order():
         assert experiments.EXPERIMENTS[name].name == name
     with pytest.raises(KeyError):
         experiments.EXPERIMENTS["poker"]
+
+
+def test_many_numbers_stay_in_the_report(everhold, dice, tmp_path, monkeypatch):
+    monkeypatch.setattr(lab, "_MOST_LINES", 1)
+    shown = everhold("lab", "run", "dice", *quick(tmp_path))
+    assert "sides" not in shown.stdout
+    assert "2 lines of numbers are in the report" in shown.stderr
+
+
+def test_a_quick_look_is_said_to_be_one(everhold, dice, tmp_path, monkeypatch):
+    monkeypatch.setattr(dice["dice"], "findings", lambda self, summary, rows: {"it rains": False})
+    failed = everhold("lab", "run", "dice", "--output", str(tmp_path), "--jobs", "1", "--repetitions", "1", code=1)
+    assert "it rains (a quick look: 1 of the usual 6 repetitions)" in failed.stderr

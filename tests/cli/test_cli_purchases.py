@@ -85,9 +85,17 @@ def test_a_refusal_is_told_and_strict_is_an_exit_code(paid, everhold, command):
     before = left()
     for _ in range(2):
         refused = everhold(*dear, "--format", "json")
-        assert "refused: the budget does not pay for it" in refused.stderr
+        assert refused.stderr.startswith("refused: what is left does not pay for it (")
+        assert refused.stderr.endswith("; nothing was charged\n")
         assert json.loads(refused.stdout)["charged"] == 0
     everhold(*dear, "--strict", code=6)
+    price = as_json(everhold, *dear, "--dry-run")  # a refusal in the ledger is the answer for good
+    assert (price["refused"], price["answered_before"], price["radius"], price["charged_at_most"]) == (
+        True,
+        True,
+        None,
+        0,
+    )
     assert left() == before
     assert not (paid / "none.csv").exists()
 
@@ -101,8 +109,37 @@ def test_models_are_chosen_by_their_predictions(paid, everhold):
     labels = [line["late"] for line in csv.DictReader((paid / "sealed.csv").read_text().splitlines())]
     (paid / "wrong.csv").write_text("late\n" + "\n".join(str(1 - int(label)) for label in labels) + "\n")
     files = ("--error", "wrong.csv", "--error", "sealed_predictions.csv")
-    assert as_json(everhold, "choose", *PLACE, *files, "--price", "900")["index"] == 1
-    assert as_json(everhold, "above", *PLACE, *files, "--threshold", "0.5", "--price", "700")["index"] == 0
+    chosen = as_json(everhold, "choose", *PLACE, *files, "--price", "900")
+    assert (chosen["index"], chosen["candidate"]) == (1, "error of sealed_predictions.csv")
+    found = as_json(everhold, "above", *PLACE, *files, "--threshold", "0.5", "--price", "700")
+    assert (found["index"], found["asked"]) == (0, "error of wrong.csv")
+    with Holdout.open(*PLACE) as holdout:
+        asked = [row["asked"] for row in holdout.transcript().to_rows()]
+    assert any(text.startswith("the lowest of 2: 1 - accuracy of predictions ") for text in asked)
+    assert any(text.startswith("the first above 0.5 of 2: 1 - accuracy of predictions ") for text in asked)
+
+
+def test_a_dry_run_says_what_the_radius_is(paid, everhold):
+    for command, sharpness in ((CHOOSE, "a regret"), (QUANTILE, "an error of the level"), (SYNTHESIZE, "an error of")):
+        said = everhold(*command[:-1], "77", "--dry-run").stderr
+        assert said.startswith(f"it would cost 77 credits, for {sharpness}")
+        assert said.endswith("; nothing was charged\n")
+
+
+@pytest.mark.parametrize(("output", "reason"), [("t.txt", "such as table.csv"), ("none/t.csv", "a folder that exists")])
+def test_nothing_is_charged_for_a_table_that_cannot_be_saved(paid, everhold, output, reason):
+    before = left()
+    refused = everhold(*SYNTHESIZE[:-1], "78", "--output", output, code=2)
+    assert reason in refused.stderr
+    assert "nothing was charged" in refused.stderr
+    assert left() == before
+
+
+def test_the_transcript_shows_how_sharp_a_choice_was(paid, everhold):
+    regret = as_json(everhold, *CHOOSE[:-1], "810")["regret"]
+    lines = list(csv.DictReader(everhold("transcript", *PLACE, "--format", "csv").stdout.splitlines()))
+    (line,) = [line for line in lines if line["charged"] == "810"]
+    assert float(line["within"]) == pytest.approx(regret)
 
 
 def test_questions_may_come_from_a_file(paid, everhold):
@@ -140,8 +177,8 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
         (["above", *PLACE, "--questions", "empty.txt", "--threshold", "0.1"], "holds no question"),
         (["above", *PLACE, "--questions", "bytes.txt", "--threshold", "0.1"], "no text in UTF-8"),
         (["above", *PLACE, "--mean", "late = 1"], "threshold"),
-        (SYNTHESIZE, "expected --output table.csv or table.parquet"),
-        ([*SYNTHESIZE, "--output", "t.xlsx"], "expected --output table.csv or table.parquet"),
+        (SYNTHESIZE, "expected a file such as table.csv or table.parquet"),
+        ([*SYNTHESIZE, "--output", "t.xlsx"], "expected a file such as table.csv or table.parquet"),
     ],
 )
 def test_wrong_usage_is_explained(paid, everhold, arguments, reason):

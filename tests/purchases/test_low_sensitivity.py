@@ -111,6 +111,84 @@ def test_the_grid_moves_by_one_row_at_most(unit, delta, low, width, where, step)
     assert abs(grid.at(float(grid.position(one) * grid.share)) - min(one, low + width)) <= float(grid.step) + 1e-9
 
 
+def test_an_auc_of_very_many_pairs_is_exact():
+    """A double would lose the one pair that is in order, and with it the proven sensitivity."""
+    query = auc(np.array([0.0, 1.0]), positives=10**9, negatives=10**9)
+    value = query._value(
+        lambda table: np.column_stack([table["x"], table["y"]]), {"x": np.arange(2.0), "y": np.arange(2.0)}, 2
+    )
+    assert value == Fraction(1, 2) + Fraction(1, 2 * 10**18)
+    assert f1(np.ones(2), least=3).statistic(np.ones(2), np.array([1.0, 0.0])) == Fraction(2, 3)
+
+
+@pytest.mark.parametrize(("positives", "negatives"), [(1, 1), (2, 2), (3, 1)])
+def test_fresh_samples_are_worth_the_auc_less_what_their_class_counts_miss(positives, negatives):
+    """All samples of 4 rows: label 1 with probability 0.3, scores 0, 1, 2 by a law for each label."""
+    size, share = 4, 0.3
+    laws = {1: np.array([0.1, 0.3, 0.6]), 0: np.array([0.5, 0.25, 0.25])}
+    rows_of = [
+        (label, score, (share if label else 1 - share) * laws[label][score]) for label in (0, 1) for score in range(3)
+    ]
+    expected = filled = 0.0
+    for sample in itertools.product(rows_of, repeat=size):
+        labels, scores, chances = (np.array(part) for part in zip(*sample, strict=True))
+        ones = int(labels.sum())
+        expected += chances.prod() * auc_of(scores.astype(float), labels, positives=positives, negatives=negatives)
+        filled += chances.prod() * min(ones, positives) * min(size - ones, negatives) / (positives * negatives)
+    above = np.array([[0.5, 0, 0], [1, 0.5, 0], [1, 1, 0.5]])
+    area = laws[1] @ above @ laws[0]
+    assert expected - area == pytest.approx((0.5 - area) * (1 - filled), abs=1e-12)
+    assert expected < area
+
+
+def excess_of_chosen_claims(law, kernel, claims, epsilon):
+    """E of how far the worst claim's posterior mean is beyond tanh; the transcript chooses the claim."""
+    told = law @ kernel
+    posterior = law[:, None] * kernel / told
+    off = np.max([claim @ posterior - claim @ law for claim in claims], axis=0) - math.tanh(epsilon / 4)
+    return told @ np.maximum(off, 0.0)
+
+
+def binary_worlds(size):
+    """All samples of binary rows, and the pairs of them that differ in one row."""
+    worlds = np.array(list(itertools.product((0, 1), repeat=size)))
+    return worlds, np.argwhere((worlds[:, None] != worlds).sum(axis=2) == 1).T
+
+
+def hockey_stick(kernel, pairs, epsilon):
+    one, other = kernel[pairs]
+    return np.maximum(one - math.exp(epsilon) * other, 0.0).sum(axis=1).max()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.5])
+def test_transcripts_may_choose_between_means_and_statistics(epsilon):
+    """S1 for low sensitivity, exactly, with statistics that are fitted to what is told."""
+    rng = np.random.default_rng(5)
+    for _ in range(150):
+        size = int(rng.integers(2, 4))
+        worlds, pairs = binary_worlds(size)
+        ones = rng.uniform(0.1, 0.9, size)
+        law = np.where(worlds == 1, ones, 1 - ones).prod(axis=1)
+        kernel = np.exp(rng.normal(scale=rng.choice([0.2, 1.0, 3.0]), size=(len(worlds), 3)))
+        kernel /= kernel.sum(axis=1, keepdims=True)
+        fitted = np.log(kernel)
+        moves = np.abs(fitted[pairs[0]] - fitted[pairs[1]]).max(axis=0)
+        statistics = [sign * statistic / size for statistic in (fitted / moves).T for sign in (-1, 1)]
+        means = [(value == worlds).mean(axis=1) for value in worlds]
+        most = hockey_stick(kernel, pairs, epsilon)
+        assert excess_of_chosen_claims(law, kernel, statistics + means, epsilon) <= most + 1e-12
+
+
+def test_the_number_of_rows_belongs_to_the_half_width_of_a_statistic():
+    """The number of ones has the sensitivity 1, and a whisper about it moves what it is expected to be by more."""
+    worlds, pairs = binary_worlds(8)
+    count, law = worlds.sum(axis=1), np.full(len(worlds), 1 / len(worlds))
+    kernel = 0.5 + np.outer(count - 4, [-0.01, 0.01])
+    whispered = hockey_stick(kernel, pairs, 0.0)
+    assert excess_of_chosen_claims(law, kernel, [count, -count], 0.0) > whispered
+    assert excess_of_chosen_claims(law, kernel, [count / 8, -count / 8], 0.0) <= whispered
+
+
 def test_what_is_no_number_counts_as_the_least_value():
     grid = StatisticGrid(0.25, 1.0, 0.01)
     assert [grid.position(value) for value in (math.nan, -math.inf, 0.0, 0.25)] == [0, 0, 0, 0]

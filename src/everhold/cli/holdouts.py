@@ -313,7 +313,10 @@ def transcript(storage: StorageArgument, name: NameArgument = None, form: Format
     Example:
       everhold transcript flights.db flights --format csv
 
-    Values are means of row values between 0 and 1, as the ledger holds them.
+    Values are means of row values between 0 and 1, as the ledger holds them. Of a
+    choice, a quantile or a scan the value is the number of the candidate, bin or
+    question, from 0, and 'within' says how sharp it is: the regret, the error of
+    the level, or the distance beyond the threshold.
 
     Exit codes:
       0  printed
@@ -329,7 +332,9 @@ def show_transcript(storage: str, name: str | None, form: Format) -> None:
     with opened(storage, name) as holdout:
         entries = holdout.transcript()
     rows = entries.to_rows()
-    columns = (*_TRANSCRIPT, "analyst") if rows and "analyst" in rows[0] else _TRANSCRIPT
+    columns = [*_TRANSCRIPT, *(["analyst"] if rows and "analyst" in rows[0] else [])]
+    if any(row.get("within") is not None for row in rows):  # a choice says nothing without its regret
+        columns.insert(columns.index("source"), "within")
     show_list(rows, columns, form, document=entries.to_dict())
 
 

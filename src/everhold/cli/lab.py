@@ -24,6 +24,7 @@ __all__ = ["register"]
 _ALL = "all"
 _LISTED = ("name", "title", "source", "repetitions")
 _INTERRUPTED = 130
+_MOST_LINES = 40  # of numbers on a screen
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
@@ -103,7 +104,7 @@ def run(
     _show(finished, form, many=name == _ALL)
     broken = [(result, finding) for result in finished for finding, kept in result.findings.items() if not kept]
     for result, finding in broken:
-        note(f"not kept in {result.experiment}: {finding}")
+        note(f"not kept in {result.experiment}: {finding}{_of_usual(result)}")
     note(f"report: {output / 'report.html'}")
     if broken:
         raise typer.Exit(1)
@@ -161,9 +162,23 @@ def _named(result: Results, row: Mapping[str, Any]) -> dict[str, Any]:
     return {"experiment": result.experiment, **row}
 
 
+def _of_usual(result: Results) -> str:
+    """That there are fewer repetitions than the findings were made for, so that chance may have decided."""
+    from everhold.lab.experiments import EXPERIMENTS
+
+    usual = EXPERIMENTS[result.experiment].repetitions
+    return (
+        "" if result.repetitions >= usual else f" (a quick look: {result.repetitions} of the usual {usual} repetitions)"
+    )
+
+
 def _show_table(result: Results) -> None:
+    """What was found; the numbers, too, while they are few."""
     sys.stdout.write(f"{result.title}\n{result.source}\n\n")
     rows = result.to_rows()
-    show_list(rows, list(rows[0]) if rows else [], Format.TABLE, document={})
+    if len(rows) <= _MOST_LINES:
+        show_list(rows, list(rows[0]) if rows else [], Format.TABLE, document={})
+    else:
+        note(f"{len(rows):,} lines of numbers are in the report; --format csv prints them")
     findings = [{"kept": kept, "finding": finding} for finding, kept in result.findings.items()]
     show_list(findings, ("kept", "finding"), Format.TABLE, document={})

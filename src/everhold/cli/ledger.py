@@ -37,7 +37,10 @@ def show(storage: StorageArgument, name: NameArgument = None, form: FormatOption
     Example:
       everhold ledger show flights.db flights
 
-    Values are means of row values between 0 and 1, as the ledger holds them.
+    Values are means of row values between 0 and 1, as the ledger holds them. Of a
+    choice, a quantile or a scan the value is the number of the candidate, bin or
+    question, from 0, and 'within' says how sharp it is: the regret, the error of
+    the level, or the distance beyond the threshold.
 
     Exit codes:
       0  printed
@@ -63,8 +66,9 @@ def spent(
 
     epsilon is that of differential privacy, whatever led to the questions.
     epsilon_if_fixed is smaller and holds only if all kinds and prices had been
-    fixed before the first question; it needs the package dp-accounting. Where
-    no secret noise is added there is no epsilon.
+    fixed before the first question; it needs the package dp-accounting, and is
+    left out where it gains nothing. Where no secret noise is added there is no
+    epsilon.
 
     Exit codes:
       0  printed

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["Format", "note", "printable", "progress_bar", "show_list", "show_record", "show_sentence"]
+__all__ = ["Format", "fits", "note", "printable", "progress_bar", "show_list", "show_record", "show_sentence"]
 
 _SHORT_HASH = 12
+_SECONDS = len("2026-01-31T23:59:59")
 _SHOWN_OF_VECTOR = 6
+_SHORT_CELL = 20  # characters; longer texts may be folded
+_RECORD_COLUMNS = 2
 _UNLIMITED = 100_000  # columns; a table that goes to a file or a pipe is never cut
 
 
@@ -126,13 +129,31 @@ def _print_table(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numb
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _UNLIMITED, highlight=False)
+    if not fits(columns, lines, width=console.width):
+        for line in lines:
+            _print_table(["field", "value"], list(zip(columns, line, strict=True)), numbers=set())
+            sys.stdout.write("\n")
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in columns:
-        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for place, name in enumerate(columns):
+        short = _natural(columns, lines, place) <= _SHORT_CELL
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=short)
     for line in lines:
         table.add_row(*map(Text, line))
-    terminal = sys.stdout.isatty()
-    Console(file=sys.stdout, width=None if terminal else _UNLIMITED, highlight=False).print(table)
+    console.print(table)
+
+
+def fits(columns: Sequence[str], lines: Sequence[Sequence[str]], *, width: int) -> bool:
+    """Whether a table can be read on a terminal: only long texts may go on in the next line, and not in slivers."""
+    naturals = (_natural(columns, lines, place) for place in range(len(columns)))
+    least = sum(natural if natural <= _SHORT_CELL else _SHORT_CELL for natural in naturals) + 3 * (len(columns) - 1)
+    return least <= width or len(columns) <= _RECORD_COLUMNS
+
+
+def _natural(columns: Sequence[str], lines: Sequence[Sequence[str]], place: int) -> int:
+    """How wide a column is if nothing is folded."""
+    return max(len(text) for text in (columns[place], *(line[place] for line in lines)))
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -144,8 +165,12 @@ def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _short(name: str, value: Any) -> str:
-    """A cell of a list; a question is known by the first digits of its hash."""
-    return str(value)[:_SHORT_HASH] if name == "question" and value else _cell(value)
+    """A cell of a list; a question is known by the first digits of its hash, a moment to the second."""
+    if name == "question" and value:
+        return str(value)[:_SHORT_HASH]
+    if name in ("asked_at", "created") and isinstance(value, str) and "T" in value:
+        return printable(value)[:_SECONDS].replace("T", " ")
+    return _cell(value)
 
 
 def _cell(value: Any) -> str:

@@ -15,9 +15,10 @@ from everhold.cli.output import Format, note, show_list, show_record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from everhold.answers import QuotedPrice
     from everhold.display import Display
     from everhold.holdout import Holdout
-    from everhold.purchases.base import PricedQuery
+    from everhold.purchases.base import Paid, PricedQuery
     from everhold.queries.base import Query, Schema
     from everhold.synthetic import SyntheticTable
 
@@ -29,7 +30,8 @@ _CHOSEN = ("index", "candidate", "regret", *_MEANT)
 _QUANTILE = ("low", "high", "quantile", "error", *_MEANT)
 _ABOVE = ("index", "found", "asked", "threshold", "within", *_MEANT)
 _TABLE = ("method", "cells", "questions", "within", "saved", *_MEANT)
-_SHARPNESS = ("regret", "error", "within")  # an answer has one of them
+_SHARPNESS = {"regret": "a regret", "error": "an error of the level", "within": "a distance beyond the threshold"}
+"""An answer has one of them."""
 _ENDINGS = (".csv", ".parquet")
 
 
@@ -117,7 +119,16 @@ def choose(
     best: Literal["lowest", "highest"] = "highest" if highest else "lowest"
     with opened(storage, name, analyst) as holdout:
         candidates = _means(mean, low, high) + _predictions(accuracy, error, column, holdout.schema)
-        _buy(holdout, _contest(candidates, best, price), _CHOSEN, form, dry_run=dry_run, strict=strict)
+        contest = _contest(candidates, best, price)
+        _buy(
+            holdout,
+            contest,
+            _CHOSEN,
+            form,
+            dry_run=dry_run,
+            strict=strict,
+            named=("candidate", _files(accuracy, error)),
+        )
 
 
 def quantile(
@@ -208,7 +219,8 @@ def above(
     texts = mean if questions is None else _lines(questions)
     with opened(storage, name, analyst) as holdout:
         listed = _means(texts, low, high) + _predictions(accuracy, error, column, holdout.schema)
-        _buy(holdout, AboveQuery(listed, threshold, price), _ABOVE, form, dry_run=dry_run, strict=strict)
+        scan = AboveQuery(listed, threshold, price)
+        _buy(holdout, scan, _ABOVE, form, dry_run=dry_run, strict=strict, named=("asked", _files(accuracy, error)))
 
 
 def synthesize(
@@ -255,8 +267,8 @@ def synthesize(
     from everhold.errors import QueryRejected
     from everhold.purchases.synthesis import SynthesisQuery
 
-    if not dry_run and (output is None or output.suffix.lower() not in _ENDINGS):
-        raise Misuse(f"the output is {str(output or 'not given')!r}; expected --output table.csv or table.parquet")
+    if not dry_run:
+        _check_output(output)
     cells = read_universe(universe)
     try:
         queries = cells.marginals(marginals)
@@ -265,12 +277,12 @@ def synthesize(
     query = SynthesisQuery(cells, queries, method.value, price, rounds)
     with opened(storage, name, analyst) as holdout:
         if dry_run or output is None:
-            show_record(holdout.quote(query).to_dict(), form)
+            _show_price(holdout.quote(query), "an error of the table", form)
             return
         answer = holdout.ask(query, strict=strict)
     if answer.table is not None:
         _save(answer.table, output)
-    _show({**answer.to_dict(), "saved": None if answer.table is None else str(output)}, _TABLE, form)
+    _show(answer, {**answer.to_dict(), "saved": None if answer.table is None else str(output)}, _TABLE, form)
 
 
 def _contest(candidates: Sequence[Query], best: Literal["lowest", "highest"], price: int) -> PricedQuery[Any]:
@@ -286,19 +298,52 @@ def _contest(candidates: Sequence[Query], best: Literal["lowest", "highest"], pr
 
 
 def _buy(
-    holdout: Holdout, query: PricedQuery[Any], columns: Sequence[str], form: Format, *, dry_run: bool, strict: bool
-) -> None:
-    """Quote or ask, and print."""
+    holdout: Holdout, query: PricedQuery[Any], columns: Sequence[str], form: Format, *, dry_run: bool, strict: bool,
+    named: tuple[str, Sequence[str]] = ("", ()),
+) -> None:  # fmt: skip
+    """Quote or ask, and print; files of predictions are called by their names, under that key."""
     if dry_run:
-        show_record(holdout.quote(query).to_dict(), form)
+        sharpness = next(_SHARPNESS[name] for name in columns if name in _SHARPNESS)
+        _show_price(holdout.quote(query), sharpness, form)
         return
-    _show(holdout.ask(query, strict=strict).to_dict(), columns, form)
+    answer = holdout.ask(query, strict=strict)
+    record, (key, files) = answer.to_dict(), named
+    if files and record["index"] is not None:
+        record[key] = files[record["index"]]
+    _show(answer, record, columns, form)
 
 
-def _show(record: dict[str, Any], columns: Sequence[str], form: Format) -> None:
+def _show(answer: Paid, record: dict[str, Any], columns: Sequence[str], form: Format) -> None:
     if all(record.get(name) is None for name in _SHARPNESS):
-        note("refused: the budget does not pay for it; nothing was charged")
+        note(f"{answer}; nothing was charged")
     show_list([record], columns, form, document=record)
+
+
+def _show_price(price: QuotedPrice, sharpness: str, form: Format) -> None:
+    """The price, and for people what its radius means here."""
+    show_record(price.to_dict(), form)
+    if form is not Format.TABLE:
+        return
+    if price.refused or price.radius is None:
+        note("it would be refused; nothing was charged")
+    else:
+        cost = "nothing, because it was asked before" if price.answered_before else f"{price.charged_at_most:,} credits"
+        note(f"it would cost {cost}, for {sharpness} of at most {price.radius:.4g}; nothing was charged")
+
+
+def _files(accuracy: Sequence[Path] | None, error: Sequence[Path] | None) -> list[str]:
+    """Questions about files of predictions by the files' names; a hash would tell people nothing."""
+    kinds = (("accuracy", accuracy), ("error", error))
+    return [f"{kind} of {path}" for kind, paths in kinds for path in paths or []]
+
+
+def _check_output(output: Path | None) -> None:
+    """Before anything is charged: whether the table can be written."""
+    if output is None or output.suffix.lower() not in _ENDINGS:
+        found = "there is no --output" if output is None else f"--output is {str(output)!r}"
+        raise Misuse(f"{found}; expected a file such as table.csv or table.parquet, or --dry-run; nothing was charged")
+    if not output.absolute().parent.is_dir():
+        raise Misuse(f"--output is {str(output)!r}; expected a file in a folder that exists; nothing was charged")
 
 
 def _check_one_kind(given: dict[str, Any]) -> None:

@@ -135,8 +135,19 @@ class Checkpoint:
 
     def _understood(self, lines: Iterator[Any]) -> Iterator[tuple[Task, Finished]]:
         for line in lines:
-            if isinstance(line, dict) and line.get("fingerprint") == self.fingerprint:
+            if isinstance(line, dict) and line.get("fingerprint") == self.fingerprint and _is_whole(line):
                 yield _finished(line)
+
+
+def _is_whole(line: Mapping[str, Any]) -> bool:
+    """Whether a line says all that `Checkpoint.add` writes."""
+    seconds, rows = line.get("seconds"), line.get("rows")
+    return (
+        all(type(line.get(name)) is int for name in ("setting", "repetition", "seed"))
+        and type(seconds) in (int, float)
+        and isinstance(rows, list)
+        and all(isinstance(row, dict) for row in rows)
+    )
 
 
 def _finished(line: Mapping[str, Any]) -> tuple[Task, Finished]:
@@ -148,7 +159,7 @@ def json_lines(lines: Iterator[bytes] | Any) -> Iterator[Any]:
     for line in lines:
         try:
             yield json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.charts import html_page
@@ -13,7 +14,6 @@ from everhold.lab.results import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 __all__ = ["report_page", "write_report"]
 
@@ -65,7 +65,7 @@ def _documents(output: Path) -> list[dict[str, Any]]:
     found = {}
     for file in sorted(output.glob("*.json")):
         document = _read(file)
-        if isinstance(document, dict) and document.get("experiment") == file.stem and document.keys() >= _NAMES:
+        if _can_be_shown(document, output) and document["experiment"] == file.stem:
             found[file.stem] = document
     usual = [name for name in EXPERIMENTS if name in found]
     return [found[name] for name in (*usual, *(name for name in found if name not in usual))]
@@ -75,8 +75,18 @@ def _read(file: Path) -> Any:
     """What a file says; None where it is no JSON, since anything may lie in the folder."""
     try:
         return json.loads(file.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError, OSError):
         return None
+
+
+def _can_be_shown(document: Any, output: Path) -> bool:
+    """Whether this is what a run wrote: a file that somebody else put there must not end a run of hours."""
+    if not isinstance(document, dict) or not document.keys() >= _NAMES:
+        return False
+    try:
+        return bool(_section(document, output) + _verdict(document))
+    except (TypeError, ValueError, LookupError, AttributeError, OSError):
+        return False
 
 
 def _section(document: Mapping[str, Any], output: Path) -> str:
@@ -85,10 +95,11 @@ def _section(document: Mapping[str, Any], output: Path) -> str:
         f'<li class="{"kept" if one["kept"] else "broken"}">{_text(one["finding"])}</li>'
         for one in document["findings"]
     )
-    parameters = ", ".join(f"{key} {value}" for key, value in document["parameters"].items())
+    parameters = ", ".join(f"{key} {_size(value)}" for key, value in document["parameters"].items())
     facts = (
-        f"{document['repetitions']:,} repetitions, seed {document['seed']}, {document['seconds']:,.0f} seconds of "
-        f"computing, {document['machine']}, everhold {document['everhold']}. Sizes: {parameters or 'none'}."
+        f"{document['repetitions']:,} repetitions{_of_usual(document)}, seed {document['seed']}, "
+        f"{document['seconds']:,.0f} seconds of computing, {document['machine']}, everhold {document['everhold']}. "
+        f"Sizes: {parameters or 'none'}."
     )
     return (
         f'<section id="{name}"><h2>{_text(document["title"])}</h2><p class="small">{_text(document["source"])}</p>'
@@ -99,8 +110,24 @@ def _section(document: Mapping[str, Any], output: Path) -> str:
 
 
 def _verdict(document: Mapping[str, Any]) -> str:
-    broken = sum(not one["kept"] for one in document["findings"])
-    return f'<strong class="broken">{broken}</strong>' if broken else '<span class="kept">all</span>'
+    findings, broken = len(document["findings"]), sum(not one["kept"] for one in document["findings"])
+    count = f"{broken} of {findings} findings" if broken else f"all {findings} findings"
+    return f'<span class="{"broken" if broken else "kept"}">{count}{_of_usual(document)}</span>'
+
+
+def _of_usual(document: Mapping[str, Any]) -> str:
+    """That there are fewer repetitions than the findings were made for, so that chance may have decided."""
+    name = document["experiment"]
+    usual = EXPERIMENTS[name].repetitions if name in EXPERIMENTS else 0
+    return f" (a quick look: {usual:,} are usual)" if document["repetitions"] < usual else ""
+
+
+def _size(value: Any) -> str:
+    """A parameter as people read it; of described cases their names."""
+    if isinstance(value, list):
+        names = [str(one["name"]) if isinstance(one, dict) and "name" in one else _size(one) for one in value]
+        return f"[{', '.join(names)}]"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _pictures(document: Mapping[str, Any], output: Path) -> str:
@@ -108,11 +135,11 @@ def _pictures(document: Mapping[str, Any], output: Path) -> str:
         return f"<p>{_NO_PICTURES}</p>"
     figures = []
     for number, picture in enumerate(document["pictures"]):
-        file = output / picture["file"]
-        if not file.exists():
+        file = output / Path(picture["file"]).name  # of this folder, whatever the document says
+        if file.suffix != ".svg" or not file.is_file():
             figures.append(f"<p>The picture {_text(file.name)} is no longer in the folder.</p>")
             continue
-        svg = _alone(file.read_text(encoding="utf-8"), f"{document['experiment']}-{number}-")
+        svg = _alone(file.read_text(encoding="utf-8"), f"{_text(document['experiment'])}-{number}-")
         caption = f"<strong>{_text(picture['title'])}.</strong> {_text(picture['caption'])}"
         figures.append(f"<figure>{svg}<figcaption>{caption}</figcaption></figure>")
     return "".join(figures)

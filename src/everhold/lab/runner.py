@@ -10,7 +10,8 @@ import json
 import os
 import platform
 import time
-from contextlib import contextmanager
+import warnings
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from everhold.lab.results import Results, save_pictures, write_parquet, write_te
 from everhold.lab.results_page import write_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from everhold.lab.experiments.base import Experiment, Row, Setting
 
@@ -125,13 +126,16 @@ def _finish(
     done = len(tasks) - len(left)
     progress(done, len(tasks))
     calls = [(experiment, settings[task.setting], task, task_seed(seed, task)) for task in left]
-    for task, finished in _played(calls, jobs=min(jobs, max(len(left), 1))):
-        checkpoint.add(task, finished)
-        done += 1
-        progress(done, len(tasks))
+    with closing(_played(calls, jobs=min(jobs, max(len(left), 1)))) as played:  # also after a fault, and at once
+        for task, finished in played:
+            checkpoint.add(task, finished)
+            done += 1
+            progress(done, len(tasks))
 
 
-def _played(calls: Sequence[tuple[Experiment, Setting, Task, int]], *, jobs: int) -> Iterator[tuple[Task, Finished]]:
+def _played(
+    calls: Sequence[tuple[Experiment, Setting, Task, int]], *, jobs: int
+) -> Generator[tuple[Task, Finished], None, None]:
     """Play tasks, in the order in which they end."""
     with _extra_explained():
         import joblib
@@ -143,10 +147,15 @@ def _played(calls: Sequence[tuple[Experiment, Setting, Task, int]], *, jobs: int
             yield played
         return
     with joblib.parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
-        running = joblib.Parallel(return_as="generator_unordered", batch_size=1)(
-            joblib.delayed(_play)(*call) for call in calls
-        )
-        yield from running
+        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+        running = parallel(joblib.delayed(_play)(*call) for call in calls)
+        try:
+            for played in running:  # no "yield from": it would close the other one first
+                yield played
+        finally:
+            with warnings.catch_warnings():  # joblib tells that the rest was cancelled, as it should be after a fault
+                warnings.simplefilter("ignore", UserWarning)
+                running.close()
 
 
 def _play(experiment: Experiment, setting: Setting, task: Task, seed: int) -> tuple[Task, Finished]:

@@ -10,15 +10,17 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from everhold.errors import IntegrityError
 from everhold.ledger import chain
 from everhold.ledger.allotments import Accounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from everhold.ledger.records import Head
     from everhold.ledger.store import LedgerStore
 
-__all__ = ["Finding", "VerificationReport", "check_chain", "verify"]
+__all__ = ["Finding", "VerificationReport", "check_chain", "check_unaltered", "verify"]
 
 _TEXTS = {
     "holdouts": ("id", "name", "created"),
@@ -97,6 +99,23 @@ def verify(
         )
     damage = tuple(Finding(None, f"the database finds its file damaged: {what}") for what in snapshot.damage)
     return VerificationReport(report.name, report.entries, damage + report.findings, report.keyed)
+
+
+def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> None:
+    """Check everything up to a head before somebody signs for it.
+
+    Raises:
+        IntegrityError: If anything is not as it was written.
+    """
+    at = (head.sequence, head.entry_hash)
+    report = verify(store, name, seal_key=seal_key, expected_head=at)
+    if not report.ok:
+        found = report.findings[0]
+        where = "" if found.sequence is None else f"entry {found.sequence}: "
+        raise IntegrityError(
+            f"the ledger is not what was written: {where}{found.what}; expected an unaltered ledger; nothing was "
+            "signed; restore a backup"
+        )
 
 
 def check_chain(

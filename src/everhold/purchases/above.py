@@ -17,7 +17,7 @@ from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.mechanisms.sparse_vector import SparseVector, Verdict
 from everhold.preparation import paying
 from everhold.privacy.noise import LARGEST_SCALE
-from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, digest, whole_price
+from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, named, whole_price
 from everhold.queries.base import BoundQuery, Query
 
 if TYPE_CHECKING:
@@ -63,6 +63,22 @@ class FirstAbove(Paid):
             "within": self.within, **self.payment(),
         }  # fmt: skip
 
+    def _found(self) -> str | None:
+        if self.found is None:
+            return None
+        what = f"question {self.index}: {self.asked}, the first above" if self.found else "none above"
+        return f"{what} {self.threshold:g}, within {self.within:.4g}"
+
+    def _meaning(self) -> str:
+        within = self.within or 0.0
+        least, most = self.threshold - within, self.threshold + within
+        before = f"each question before it is at most {most:.4g}" if self.index else ""
+        found = f"{self.asked} is at least {least:.4g}{' and ' * bool(before)}{before}"
+        return (
+            f"{found if self.found else f'every question is at most {most:.4g}'}. A higher price, more sealed rows, "
+            "fewer questions in the scan or fewer planned questions bring the bounds closer to the threshold."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AboveQuery(PricedQuery[FirstAbove]):
@@ -88,8 +104,10 @@ class AboveQuery(PricedQuery[FirstAbove]):
     def purchase(self, preparation: Preparation) -> AbovePurchase:
         """The scan of one holdout's rows."""
         mechanism, price = paying(preparation.mechanism), whole_price(self.price)
-        if isinstance(self.questions, str) or not 1 <= len(self.questions) <= _MOST_QUESTIONS:
-            found = "one text" if isinstance(self.questions, str) else f"{len(self.questions):,} questions"
+        listed = hasattr(self.questions, "__len__") and not isinstance(self.questions, str)
+        if not listed or not 1 <= len(self.questions) <= _MOST_QUESTIONS:
+            one = "one text" if isinstance(self.questions, str) else f"a {type(self.questions).__name__}"
+            found = f"{len(self.questions):,} questions" if listed else one
             raise QueryRejected(f"there is {found}; expected a list of 1 to {_MOST_QUESTIONS:,}; nothing was charged")
         bound = tuple(preparation.bind(question) for question in self.questions)
         prepared = AbovePurchase(bound, _checked_threshold(bound, self.threshold), price)
@@ -126,9 +144,9 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
     @property
     def shown(self) -> str:
         """The scan as people read it."""
-        named = "; ".join(question.shown for question in self.bound[:_MOST_SHOWN])
+        names = "; ".join(map(named, self.bound[:_MOST_SHOWN]))
         more = "; ..." if len(self.bound) > _MOST_SHOWN else ""
-        return f"the first above {self.threshold:g} of {len(self.bound):,}: {named}{more}"
+        return f"the first above {self.threshold:g} of {len(self.bound):,}: {names}{more}"
 
     @property
     def _width(self) -> float:
@@ -189,7 +207,7 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
         return FirstAbove(
             index=index,
             found=None if answer["source"] == "refused" else index is not None,
-            asked=None if index is None else self.bound[index].shown,
+            asked=None if index is None else named(self.bound[index]),
             threshold=self.threshold,
             within=None if within is None else within * self._width,
             **paid,
@@ -242,6 +260,6 @@ def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:
     number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
     if not number or not low <= threshold <= high:
         raise QueryRejected(
-            f"the threshold is {threshold!r}; expected a number from {low:g} to {high:g}; nothing was charged"
+            f"the threshold is {brief(threshold)}; expected a number from {low:g} to {high:g}; nothing was charged"
         )
     return float(threshold)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
 
 from everhold.display import Display
 from everhold.errors import QueryRejected
@@ -18,14 +21,20 @@ if TYPE_CHECKING:
     from everhold.mechanisms import PrivacyBudget, State
     from everhold.preparation import Preparation
     from everhold.privacy.noise import Noise
+    from everhold.queries.base import BoundQuery
     from everhold.rows.table import StoredRows
 
-__all__ = ["Drawn", "Paid", "Price", "PricedQuery", "Purchase", "digest", "whole_price"]
+__all__ = [
+    "Drawn", "Paid", "Price", "PricedQuery", "Purchase", "as_float", "brief", "checked_function_name", "digest",
+    "named", "whole_price",
+]  # fmt: skip
 
 Seen = TypeVar("Seen")
 Result = TypeVar("Result", bound=Display, covariant=True)
 
 _MOST_PRICE = 10**15
+_LONGEST_NAME = 1_000
+_LONGEST_VALUE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,32 @@ class Paid(Display):
     def payment(self) -> dict[str, Any]:
         """``{"charged", "remaining", "question"}``, the last part of every `to_dict`."""
         return {"charged": self.charged, "remaining": dict(self.remaining), "question": self.question}
+
+    @abstractmethod
+    def _found(self) -> str | None:
+        """What was found, in a few words; None if the question was refused."""
+
+    @abstractmethod
+    def _meaning(self) -> str:
+        """What holds for the population, and what would make it sharper; sentences, for an answer."""
+
+    def __str__(self) -> str:
+        left, found = " and ".join(f"{count:,} {name}" for name, count in self.remaining.items()), self._found()
+        if found is None:
+            return f"refused: what is left does not pay for it ({left} left)"
+        return f"{found}, charged {self.charged:,}, {left} left"
+
+    def explain(self) -> str:
+        """In words: what holds for the population, and what would make it sharper."""
+        if self._found() is None:
+            return (
+                "The question was refused because what is left of the budget, or of the analyst's allotment, does not "
+                "pay for it. Nothing was charged. Ask something cheaper; quote says what a question costs."
+            )
+        return (
+            f"With probability {100.0 * self.confidence:.8g}%, and together with all other answers of this holdout, "
+            f"this holds for the population: {self._meaning()}"
+        )
 
 
 class Purchase(ABC, Generic[Seen, Result]):
@@ -143,8 +178,49 @@ def whole_price(price: int) -> int:
     except TypeError:
         number = 0
     if not 1 <= number <= _MOST_PRICE:
-        raise QueryRejected(f"price is {price!r}; expected a whole number of credits; nothing was charged")
+        raise QueryRejected(f"price is {brief(price)}; expected a whole number of credits; nothing was charged")
     return number
+
+
+def named(question: BoundQuery) -> str:
+    """A question as people read it, in the direction of its answers: an error is an accuracy turned round."""
+    return question.shown if question.at_one > question.at_zero else f"1 - {question.shown}"
+
+
+def as_float(value: object) -> float:
+    """A real number as a float; nan for anything else, and for numbers that no float can be."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
+def brief(value: object) -> str:
+    """An argument as a message shows it: short, and whatever it is."""
+    try:
+        text = ascii(value)
+    except Exception:  # such as a whole number of more digits than Python writes
+        return f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+
+
+def checked_function_name(name: object) -> None:
+    """Check the name that makes a function the same question another time.
+
+    Raises:
+        ValueError: If it is no text that the ledger can keep.
+    """
+    if name is None:
+        return
+    if not isinstance(name, str) or len(name) > _LONGEST_NAME or (not name.isascii() and _is_broken(name)):
+        raise ValueError(f"name is {brief(name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None")
+
+
+def _is_broken(text: str) -> bool:
+    """Whether half a character is in it, which nothing can write down."""
+    return any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def digest(description: Mapping[str, Any] | Sequence[str]) -> str:

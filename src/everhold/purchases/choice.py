@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
-from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, digest, whole_price
+from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, digest, named, whole_price
 from everhold.queries.base import BoundQuery, Query
 
 if TYPE_CHECKING:
@@ -44,6 +44,18 @@ class BestCandidate(Paid):
     def to_dict(self) -> dict[str, Any]:
         """``{"index", "candidate", "regret", "charged", "remaining", "question"}``."""
         return {"index": self.index, "candidate": self.candidate, "regret": self.regret, **self.payment()}
+
+    def _found(self) -> str | None:
+        if self.index is None:
+            return None
+        return f"candidate {self.index}: {self.candidate}, at most {self.regret:.4g} worse than the best"
+
+    def _meaning(self) -> str:
+        return (
+            f"{self.candidate} is at most {self.regret:.4g} worse than the best candidate. How good it is was not "
+            "told; ask for its value. A higher price, more sealed rows, fewer candidates or fewer planned questions "
+            "make the regret smaller."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +101,9 @@ class Choice(Purchase["NDArray[np.int64]", BestCandidate]):
     @property
     def shown(self) -> str:
         """The choice as people read it."""
-        named = "; ".join(question.shown for question in self.bound[:_MOST_SHOWN])
+        names = "; ".join(map(named, self.bound[:_MOST_SHOWN]))
         more = "; ..." if len(self.bound) > _MOST_SHOWN else ""
-        return f"the {self.best} of {len(self.bound):,}: {named}{more}"
+        return f"the {self.best} of {len(self.bound):,}: {names}{more}"
 
     @property
     def _width(self) -> float:
@@ -121,7 +133,7 @@ class Choice(Purchase["NDArray[np.int64]", BestCandidate]):
         index, regret = answer["value"], answer["within"]
         return BestCandidate(
             index=index,
-            candidate=None if index is None else self.bound[index].shown,
+            candidate=None if index is None else named(self.bound[index]),
             regret=None if regret is None else regret * self._width,
             **paid,
         )
@@ -170,7 +182,8 @@ class MinimizationQuery(PricedQuery[BestCandidate]):
                 f"the loss is a {type(self.loss).__name__}; expected a function from a candidate to its question, such "
                 "as error; nothing was charged"
             )
-        return choice_of([self.loss(candidate) for candidate in self.candidates], preparation, "lowest", self.price)
+        losses = [self.loss(candidate) for candidate in _listed(self.candidates)]
+        return choice_of(losses, preparation, "lowest", self.price)
 
 
 def choice_of(
@@ -178,4 +191,19 @@ def choice_of(
 ) -> Choice:
     """A choice among questions for one holdout."""
     price = whole_price(price)
-    return Choice(tuple(preparation.bind(candidate) for candidate in candidates), best, price)
+    listed = _listed(candidates)  # all of them before the first is looked at: some may share an array that they fill
+    return Choice(tuple(map(preparation.bind, listed)), best, price)
+
+
+def _listed(candidates: Sequence[Any]) -> list[Any]:
+    """The candidates in their order.
+
+    Raises:
+        QueryRejected: If they are none.
+    """
+    if isinstance(candidates, str) or not hasattr(candidates, "__iter__"):
+        raise QueryRejected(
+            f"the candidates are a {type(candidates).__name__}; expected a list of 1 to {_MOST_CANDIDATES:,}; "
+            "nothing was charged"
+        )
+    return list(candidates)

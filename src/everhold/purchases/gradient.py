@@ -13,7 +13,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.preparation import paying
-from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase
+from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
 from everhold.purchases.public_rows import columns_read, public_rows
 from everhold.queries.vectors import LARGEST_VECTOR_UNIT, vectors_to_grid
 from everhold.rows.probe import try_vectors_on_public_rows
@@ -34,6 +34,7 @@ _MOST_DIMENSIONS = 10_000
 _NUMBERS_AT_ONCE = 2**21  # of a function's values; a few copies of them are in memory
 _MOST_TRIED = 10_000  # training rows
 _SHOWN = 3
+_LEAST_CLIP = 1e-300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +73,19 @@ class VectorAnswer(Paid):
             for place, (value, low, high) in enumerate(columns)
         ]
 
-    def __str__(self) -> str:
-        left = " and ".join(f"{count:,} {name}" for name, count in self.remaining.items())
+    def _found(self) -> str | None:
         if self.values is None:
-            return f"refused: the budget is spent ({left} left)"
+            return None
         shown = ", ".join(f"{value:.4g}" for value in self.values[:_SHOWN])
         more = f", ...; {len(self.values):,} numbers" if len(self.values) > _SHOWN else ""
-        return f"({shown}{more}) within {self.within:.4g}, charged {self.charged}, {left} left"
+        return f"({shown}{more}) within {self.within:.4g}"
+
+    def _meaning(self) -> str:
+        return (
+            f"the mean vector, with each row's clipped to the length {self.clip:g}, is at most {self.within:.4g} away "
+            "(Euclidean distance), and each coordinate lies between its ends in lows and highs. A smaller tolerance= "
+            "for more credits, a smaller clip=, more sealed rows or fewer planned questions make it sharper."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
     tolerance: float | None = None
     name: str | None = None
     columns: Sequence[str] | None = None
-    _token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -111,12 +118,15 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         whole = isinstance(self.dimension, (int, np.integer)) and not isinstance(self.dimension, bool)
         if not whole or not 1 <= self.dimension <= _MOST_DIMENSIONS:
             raise ValueError(
-                f"dimension is {self.dimension!r}; expected a whole number from 1 to {_MOST_DIMENSIONS:,}; project "
-                "longer vectors with a fixed random matrix"
+                f"dimension is {brief(self.dimension)}; expected a whole number from 1 to {_MOST_DIMENSIONS:,}; "
+                "project longer vectors with a fixed random matrix"
             )
         check_positive("clip", self.clip)
+        if not _LEAST_CLIP <= self.clip <= 1.0 / _LEAST_CLIP:
+            raise ValueError(f"clip is {self.clip!r}; expected 1e-300 to 1e300, where doubles keep all their digits")
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)
+        checked_function_name(self.name)
 
     def purchase(self, preparation: Preparation) -> GradientPurchase:
         """The vector for one holdout, tried on public rows."""
@@ -266,6 +276,5 @@ def check_positive(name: str, value: object) -> None:
     Raises:
         ValueError: If it is none.
     """
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not number or not 0.0 < float(value) < math.inf:  # type: ignore[arg-type]
-        raise ValueError(f"{name} is {value!r}; expected a positive finite number")
+    if not 0.0 < as_float(value) < math.inf:
+        raise ValueError(f"{name} is {brief(value)}; expected a positive finite number")

@@ -15,7 +15,7 @@ from everhold.answers import Answer
 from everhold.dependence import Independent
 from everhold.errors import QueryRejected
 from everhold.preparation import paying
-from everhold.purchases.base import Drawn, Price, PricedQuery, Purchase
+from everhold.purchases.base import Drawn, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
 from everhold.purchases.gradient import check_positive
 from everhold.purchases.public_rows import columns_read, public_rows
 from everhold.queries.evaluation import UNIT
@@ -69,7 +69,7 @@ class StatisticGrid:
         low = Fraction(self.low)
         return float(low + Fraction(share) * (Fraction(self.high) - low))
 
-    def position(self, value: float) -> int:
+    def position(self, value: float | Fraction) -> int:
         """Steps above the least value, rounded down; what is no number counts as the least value."""
         clipped = self.low if math.isnan(value) else min(max(value, self.low), self.high)
         return math.floor((Fraction(clipped) - Fraction(self.low)) / self.step)
@@ -84,9 +84,16 @@ def check_range(sensitivity: float, low: float, high: float, tolerance: float | 
     check_positive("sensitivity", sensitivity)
     if tolerance is not None:
         check_positive("tolerance", tolerance)
-    real = all(isinstance(end, (int, float, np.integer, np.floating)) and math.isfinite(end) for end in (low, high))
-    if not real or not low < high or not math.isfinite(float(high) - float(low)):
-        raise ValueError(f"the range is [{low!r}, {high!r}]; expected two finite numbers, the lower one first")
+    least, most = as_float(low), as_float(high)
+    if not (least < most and math.isfinite(most - least)):
+        raise ValueError(
+            f"the range is [{brief(low)}, {brief(high)}]; expected two finite numbers, the lower one first"
+        )
+    if float(sensitivity) > 2.0 * (most - least):  # 2: a proven one may be rounded up a little
+        raise ValueError(
+            f"sensitivity is {float(sensitivity):g} and the range [{least:g}, {most:g}]; expected at most the width of "
+            "the range, because values outside are clipped"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +103,9 @@ class LowSensitivityQuery(PricedQuery[Answer]):
     The interval is for the expected value of the statistic on a fresh sample of as many rows; for a biased statistic
     that is not its limit. Rows have to be independent. The claimed sensitivity is tried on pairs of public data sets
     that differ in one row, and refused if one of them speaks against it; that none does proves nothing, and the promise
-    holds only if the claim is true of all possible rows. On sealed rows a value outside the range is clipped, and nan
-    or a fault counts as ``low``, silently: a function that fails on some data sets may break its own sensitivity.
+    holds only if the claim is true of all possible rows. If it is false the noise was too small, and what that told
+    counts against the promise of *all* answers of the holdout. On sealed rows a value outside the range is clipped, and
+    nan or a fault counts as ``low``, silently: a function that fails on some data sets may break its own sensitivity.
 
     Attributes:
         function: From a table (columns by name, NumPy arrays) to a number.
@@ -127,16 +135,18 @@ class LowSensitivityQuery(PricedQuery[Answer]):
     columns: Sequence[str] | None = field(default=None, kw_only=True)
     tolerance: float | None = field(default=None, kw_only=True)
     name: str | None = field(default=None, kw_only=True)
-    _token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False, kw_only=True)
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
     probe: InitVar[Mapping[str, Any] | None] = field(default=None, kw_only=True)
 
     def __post_init__(self, probe: Mapping[str, Any] | None) -> None:
         if not callable(self.function):
             raise ValueError(f"the function is a {type(self.function).__name__}; expected one from a table to a number")
         check_range(self.sensitivity, self.low, self.high, self.tolerance)
+        checked_function_name(self.name)
         if probe is not None:
-            table = {str(name): np.array(probe[name]) for name in probe}
-            if not table or len({column.shape for column in table.values()}) > 1 or not len(next(iter(table.values()))):
+            table = {str(name): np.array(probe[name]) for name in probe} if isinstance(probe, Mapping) else {}
+            shapes = {column.shape for column in table.values()}
+            if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or not shape[0]:
                 raise ValueError("the rows to try are no table; expected columns by name, all equally long")
             self._try(table, rows=len(next(iter(table.values()))), label=None)
 
@@ -182,7 +192,7 @@ class LowSensitivityQuery(PricedQuery[Answer]):
     def _try_once(self, table: Table) -> None:
         """Public rows as they are, where every fault is reported."""
         try:
-            value = np.asarray(self.function(table))
+            value = np.asarray(self.function(dict(table)))
         except Exception as fault:
             raise QueryRejected(
                 f"the function fails on public rows with {type(fault).__name__}: {fault}; expected one number for a "
@@ -211,7 +221,7 @@ class StatisticPurchase(Purchase[int, Answer]):
     """
 
     grid: StatisticGrid
-    evaluate: Callable[[StoredRows], float]
+    evaluate: Callable[[StoredRows], float | Fraction]
     described: Mapping[str, Any]
     shown_as: str
     scale: float
@@ -260,7 +270,7 @@ def half_width(grid: StatisticGrid, mechanism: PrivacyBudget, scale: float) -> f
 
 
 def statistic_purchase(
-    preparation: Preparation, grid: StatisticGrid, evaluate: Callable[[StoredRows], float],
+    preparation: Preparation, grid: StatisticGrid, evaluate: Callable[[StoredRows], float | Fraction],
     described: Mapping[str, Any], *, shown: str, tolerance: float | None,
 ) -> StatisticPurchase:  # fmt: skip
     """A statistic for one holdout.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everhold.errors import QueryRejected
+from everhold.purchases.base import brief
 from everhold.rows.probe import made_up_rows
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ def columns_read(preparation: Preparation, names: Sequence[str] | None) -> tuple
     known = preparation.schema.columns
     if names is None:
         return tuple(known)
-    unknown = [name for name in names if name not in known]
-    if unknown or not names or isinstance(names, str):
+    ordered = hasattr(names, "__len__") and hasattr(names, "__getitem__") and not isinstance(names, str)
+    if not ordered or not len(names) or any(name not in known for name in names):
         raise QueryRejected(
-            f"columns is {names!r}; expected some of {', '.join(known)}, or None for all; nothing was charged"
+            f"columns is {brief(names)}; expected a list of some of {', '.join(known)}, or None for all; "
+            "nothing was charged"
         )
     return tuple(names)
 

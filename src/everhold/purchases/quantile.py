@@ -13,7 +13,7 @@ from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.mechanisms.quantiles import QuantileSelection
 from everhold.preparation import paying
-from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, digest, whole_price
+from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, whole_price
 from everhold.purchases.choice import chosen
 from everhold.queries.base import BoundQuery
 from everhold.queries.mean import MeanQuery
@@ -55,6 +55,24 @@ class QuantileAnswer(Paid):
         low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
         return {"low": low, "high": high, "quantile": self.quantile, "error": self.error, **self.payment()}
 
+    def _found(self) -> str | None:
+        if self.low is None or self.high is None:
+            return None
+        return f"quantile {self.quantile:g} in [{self.low:.4g}, {self.high:.4g}), its level within {self.error:.4g}"
+
+    def _meaning(self) -> str:
+        low, high, error = self.low or 0.0, self.high or 0.0, self.error or 0.0
+        most, least = min(self.quantile + error, 1.0), max(self.quantile - error, 0.0)
+        sides = [
+            *([f"a share of at most {most:.4g} lies below {low:.4g}"] if math.isfinite(low) else []),
+            *([f"a share of at least {least:.4g} lies below {high:.4g}"] if math.isfinite(high) else []),
+        ]
+        return (
+            f"{' and '.join(sides) or 'nothing, because there is one bin only'}. A higher price, more sealed rows or "
+            "fewer planned questions make the error of the level smaller; more bins, or closer ends, make the bin "
+            "narrower."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class QuantileQuery(PricedQuery[QuantileAnswer]):
@@ -86,9 +104,9 @@ class QuantileQuery(PricedQuery[QuantileAnswer]):
 
     def _search(self, mechanism: PrivacyBudget, price: int) -> QuantileSelection:
         bins = self.bins
-        if not isinstance(bins, int) or not 1 <= bins <= _MOST_BINS:
+        if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= _MOST_BINS:
             raise QueryRejected(
-                f"bins is {bins!r}; expected a whole number from 1 to {_MOST_BINS:,}; nothing was charged"
+                f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}; nothing was charged"
             )
         try:
             return QuantileSelection(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,12 +49,17 @@ def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int,
         >>> auc_of(np.array([0.9, 0.4, 0.4, 0.1]), np.array([1, 1, 0, 0]), positives=2, negatives=2)
         0.875
     """
+    return float(_auc(scores, labels, positives=positives, negatives=negatives))
+
+
+def _auc(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> Fraction:
+    """`auc_of` to the last digit: of very many pairs the last ones are less than a double can tell apart."""
     positive = labels == 1
     upper, lower = scores[positive][:positives], np.sort(scores[~positive][:negatives])
     below = np.searchsorted(lower, upper, side="left").sum(dtype=np.int64)
     not_above = np.searchsorted(lower, upper, side="right").sum(dtype=np.int64)
     missing = positives * negatives - len(upper) * len(lower)
-    return (int(below) + int(not_above) + missing) / (2 * positives * negatives)
+    return Fraction(int(below) + int(not_above) + missing, 2 * positives * negatives)
 
 
 def auc_sensitivity(*, positives: int, negatives: int) -> float:
@@ -73,9 +79,14 @@ def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> f
         >>> f1_of(np.array([1, 1, 0, 0]), np.array([1, 0, 1, 0]), least=1)
         0.5
     """
+    return float(_f1(predictions, labels, least=least))
+
+
+def _f1(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fraction:
+    """`f1_of` to the last digit."""
     predicted, actual = predictions == 1, labels == 1
     positives = int(np.count_nonzero(predicted)) + int(np.count_nonzero(actual))
-    return 2.0 * int(np.count_nonzero(predicted & actual)) / max(positives, least)
+    return 2 * int(np.count_nonzero(predicted & actual)) / max(Fraction(positives), Fraction(float(least)))
 
 
 def f1_sensitivity(*, least: float) -> float:
@@ -146,7 +157,7 @@ class RankingQuery(PricedQuery[Answer]):
     pairs: _Pairs
     numbers: Mapping[str, float]
     sensitivity: float
-    statistic: Callable[[NDArray[np.float64], NDArray[np.float64]], float]
+    statistic: Callable[[NDArray[np.float64], NDArray[np.float64]], Fraction]
     tolerance: float | None
 
     def purchase(self, preparation: Preparation) -> StatisticPurchase:
@@ -169,7 +180,7 @@ class RankingQuery(PricedQuery[Answer]):
             tolerance=self.tolerance,
         )
 
-    def _value(self, function: RowFunction, table: Table, rows: int) -> float:
+    def _value(self, function: RowFunction, table: Table, rows: int) -> Fraction:
         """A row on which an estimator fails counts as a negative row with the score 0: it moves no other row."""
         pairs = np.nan_to_num(sealed_values(function, table, rows, (2,)).astype(np.float64), nan=-np.inf)
         return self.statistic(pairs[:, 0], pairs[:, 1])
@@ -178,13 +189,17 @@ class RankingQuery(PricedQuery[Answer]):
 def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None = None) -> RankingQuery:
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
-    The class counts have to be public, or lower ends of intervals that were asked for. The first ``positives`` positive
-    and the first ``negatives`` negative rows take part. If the sealed rows have fewer, the pairs of the missing ones
-    count 1/2, so choose counts that they surely have; then the interval is for the population's AUC.
+    The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
+    pairs of the missing ones count 1/2. The interval is for the expected value on fresh samples of as many rows. That
+    is the population's AUC as far as *fresh samples* have so many of both classes, and theirs vary: choose counts some
+    standard deviations below those of the sealed rows, which have to be public, or lower ends of intervals that were
+    asked for. With exactly the sealed rows' counts it is a little nearer to 1/2 (docs/theory, vectors and low
+    sensitivity).
 
     Args:
         scores: Shape (rows,), one finite score per sealed row in the order of the rows, higher for positive rows; or a
-            fitted estimator.
+            fitted estimator. An array belongs to its rows: then fresh samples are fresh labels for rows with these
+            scores.
         positives: Number of positive rows (label 1) that take part.
         negatives: Number of negative rows (label 0) that take part.
         tolerance: Half-width wished for; sharper answers cost more credits. By default the planned noise, for 100.
@@ -199,7 +214,7 @@ def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None 
     positives, negatives = whole_count("positives", positives), whole_count("negatives", negatives)
     delta = auc_sensitivity(positives=positives, negatives=negatives)
     check_range(delta, 0.0, 1.0, tolerance)
-    statistic = partial(auc_of, positives=positives, negatives=negatives)
+    statistic = partial(_auc, positives=positives, negatives=negatives)
     counts = {"positives": positives, "negatives": negatives}
     return RankingQuery(_Pairs(scores, "auc"), counts, delta, statistic, tolerance)
 
@@ -207,8 +222,12 @@ def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None 
 def f1(predictions: Any, *, least: float, tolerance: float | None = None) -> RankingQuery:
     """The harmonic mean of precision and recall, with a floor under its denominator.
 
+    The interval is for the expected value on fresh samples of as many rows: near the population's F1 where positives
+    are many and the floor is below what fresh samples have, but not the same, because it is a ratio.
+
     Args:
-        predictions: Shape (rows,), 0 or 1 for each sealed row in the order of the rows; or a fitted estimator.
+        predictions: Shape (rows,), 0 or 1 for each sealed row in the order of the rows; or a fitted estimator. An array
+            belongs to its rows, as for `auc`.
         least: Floor on predicted and actual positives together, such as a lower end of intervals that were asked for,
             in rows. Where the sealed rows have fewer, the value is smaller than F1.
         tolerance: As for `auc`.
@@ -225,9 +244,7 @@ def f1(predictions: Any, *, least: float, tolerance: float | None = None) -> Ran
         raise ValueError(f"least is {least!r}; expected at least 2 rows, and better some hundreds")
     delta = f1_sensitivity(least=float(least))
     check_range(delta, 0.0, 1.0, tolerance)
-    return RankingQuery(
-        _Pairs(predictions, "f1"), {"least": float(least)}, delta, partial(f1_of, least=least), tolerance
-    )
+    return RankingQuery(_Pairs(predictions, "f1"), {"least": float(least)}, delta, partial(_f1, least=least), tolerance)
 
 
 def whole_count(name: str, count: int) -> int:

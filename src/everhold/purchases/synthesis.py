@@ -67,6 +67,23 @@ class SyntheticAnswer(Paid):
             **self.payment(),
         }
 
+    def _found(self) -> str | None:
+        table = self.table
+        if table is None:
+            return None
+        return (
+            f"a synthetic table of {table.universe.cells:,} cells, {table.questions:,} questions within "
+            f"{self.within:.4g}"
+        )
+
+    def _meaning(self) -> str:
+        questions = 0 if self.table is None else self.table.questions
+        return (
+            f"the table's answer to each of its {questions:,} questions is within {self.within:.4g} of the truth. "
+            "Look at it with .table, which may be queried for ever at no further cost. A higher price, more sealed "
+            "rows, fewer cells or fewer planned questions make it closer; for a few cells the method 'blr' may, too."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SynthesisQuery(PricedQuery[SyntheticAnswer]):
@@ -100,7 +117,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         _check_columns(self.universe, preparation.schema)
         try:
             family = _kept(self.queries)
-            drafts, counts = self._drafts(mechanism, price, family)
+            drafts, counts = replace(self, universe=_plain(self.universe))._drafts(mechanism, price, family)
             allowance = mechanism._own_exceedance
             alphas = [(draft.allowance(allowance), draft) for draft in map(drafts, counts)]
         except (ValueError, TypeError, OverflowError) as reason:
@@ -154,7 +171,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
             "method": self.maker.method,
             "steps": self.maker.rounds if isinstance(self.maker, MWEM) else self.maker.size,
             "price": self.credits,
-            "universe": json.loads(json.dumps(self.maker.universe.to_dict(), default=lambda number: number.item())),
+            "universe": self.maker.universe.to_dict(),
             "family": self.family,
         }
 
@@ -232,9 +249,14 @@ def _fits(column: Column, kind: ColumnKind) -> bool:
     return kind is ColumnKind.OTHER or (all(text) if kind is ColumnKind.STRING else not any(text))
 
 
+def _plain(universe: Universe) -> Universe:
+    """The same universe, made of plain values: no code of the analyst's runs while the sealed rows are looked at."""
+    return Universe.from_dict(json.loads(json.dumps(universe.to_dict(), default=lambda number: number.item())))
+
+
 def _kept(queries: QueryFamily) -> QueryMatrix:
-    """The family as a matrix: no code of the analyst's runs while the sealed rows are looked at."""
-    if isinstance(queries, QueryMatrix):
+    """The family as a matrix, for the same reason."""
+    if type(queries) is QueryMatrix:
         return queries
     if not isinstance(queries, QueryFamily):
         raise TypeError(f"the questions are a {type(queries).__name__}; expected such as universe.marginals(2)")

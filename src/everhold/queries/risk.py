@@ -58,7 +58,7 @@ class RiskQuery(LabelQuery):
     high: float | None = None
     training: ArrayLike | None = None
     name: str | None = None
-    _token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
 
     def bind(self, schema: Schema) -> BoundQuery:
         """The question about the labels of this schema."""

@@ -34,7 +34,7 @@ class StatisticalQuery(Query):
 
     function: RowFunction
     name: str | None = None
-    _token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
 
     def bind(self, schema: Schema) -> BoundQuery:
         """The function, for sealed and training rows alike."""

@@ -113,7 +113,7 @@ def public_values(function: RowFunction, table: Table, rows: int) -> NDArray[Any
 
 def _called(function: RowFunction, table: Table, expected: str) -> object:
     try:
-        return function(table)
+        return function(dict(table))
     except QueryRejected:
         raise
     except Exception as fault:
@@ -132,7 +132,7 @@ def try_estimator(function: RowFunction, table: Table) -> None:
         QueryRejected: If it does not. Nothing is charged.
     """
     try:
-        function(table)
+        function(dict(table))
     except QueryRejected:
         raise
     except Exception as fault:

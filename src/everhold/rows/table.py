@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -52,6 +54,7 @@ class StoredRows:
         self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
         self._connection: duckdb.DuckDBPyConnection | None = None
         self.rows = rows
+        _open_rows.add(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rows={self.rows})"
@@ -62,6 +65,12 @@ class StoredRows:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+    def _after_fork_in_child(self) -> None:
+        """The engine's threads stay with the parent, and a lock may be held by one of its threads for ever."""
+        self._lock = threading.Lock()
+        _left_to_parent.append(self._connection)
+        self._connection = None
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
         """Exact sums of row values over each part of the rows; row i belongs to part i modulo ``parts``.
@@ -128,7 +137,22 @@ class StoredRows:
             self._arrays |= {
                 name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in missing
             }
-        return {name: self._arrays[name] for name in names}
+        return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
+
+
+_open_rows: weakref.WeakSet[StoredRows] = weakref.WeakSet()
+_left_to_parent: list[object] = []  # never closed in a child: that would wait for threads that it does not have
+
+
+def _after_fork_in_child() -> None:
+    global _warning_filters
+    _warning_filters = threading.RLock()
+    for rows in list(_open_rows):
+        rows._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def sealed_values(function: RowFunction, table: Table, rows: int, width: tuple[int, ...] = ()) -> NDArray[Any]:
@@ -162,16 +186,19 @@ def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[
 
     Warnings are kept back, too, and because they must not change an answer where they are errors.
     """
+    interrupted = False
     try:
         with _warning_filters, warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            values = np.asarray(function(table))
+            values = np.asarray(function(dict(table)))  # what it adds or takes away stays its own
             if values.shape == shape and values.dtype.kind in "biuf":
                 return values if values.dtype == np.bool_ else values.astype(np.float64, copy=False)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt from None  # without the words a function may have put into it
+        interrupted = True
     except BaseException:  # SystemExit too would tell something
         pass
+    if interrupted:  # out of the handler, so that nothing a function put into its own hangs on it
+        raise KeyboardInterrupt
     return None
 
 

@@ -290,6 +290,11 @@ class Universe:
         """
         if not 1 <= width <= len(self.columns):
             raise ValueError(f"width is {width}; expected a number of columns from 1 to {len(self.columns)}")
+        if math.comb(len(self.columns), width) * self.cells > MOST_VALUES:  # each has one question at least
+            raise ValueError(
+                f"there are {math.comb(len(self.columns), width):,} marginals of {width} columns; expected fewer; use "
+                "fewer columns at a time, or QueryBlocks"
+            )
         chosen_columns = list(combinations(range(len(self.columns)), width))
         values = self.cells * sum(math.prod(self.shape[i] for i in chosen) for chosen in chosen_columns)
         if values > MOST_VALUES:

@@ -15,6 +15,7 @@ from everhold.lab.coverage import play_once
 from everhold.lab.dependent_boards import CopiedInGroups, CopiedInOrder, Population
 from everhold.lab.experiments.base import Experiment, Picture, Row, Setting
 from everhold.lab.experiments.panels import PanelPoint, panel_chart
+from everhold.lab.experiments.promises import promises_kept
 from everhold.planning import tuned_mechanism
 
 if TYPE_CHECKING:
@@ -111,14 +112,13 @@ class DependenceExperiment(Experiment):
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
         """The right model keeps its promise, independence does not, and dependence is never free."""
-        right = [row["violated"] for row in rows if row["declared"] == _RIGHT]
-        most = int(binom.ppf(_CHANCE, len(right), 1.0 - self.confidence))
+        right = [
+            ((row["family"], row["strength"], row["mechanism"]), row["violated"])
+            for row in rows
+            if row["declared"] == _RIGHT
+        ]
         strongest = {"groups": max(self.group_sizes), "chain": max(self.correlations)}
-        findings = {
-            f"with the right model {sum(right):,} of {len(right):,} games broke a promise; up to {most:,} may": (
-                sum(right) <= most
-            )
-        }
+        findings = promises_kept(right, confidence=self.confidence, played="games with the right model")
         for family, strength in strongest.items():
             wrong = [
                 row["violated"]

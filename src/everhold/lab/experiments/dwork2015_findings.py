@@ -75,12 +75,12 @@ def promise_kept(analyst: str, rows: Sequence[Row]) -> dict[str, bool]:
         analyst: One with a promise.
         rows: All of that analyst.
     """
-    answered = [row for row in rows if row["low"] is not None]
-    if not answered:
+    if not rows:
         return {}
-    worst = max(abs(row["reported"] - row["population"]) for row in answered)
-    refused, radius = sum(row["refused"] for row in rows), answered[0]["radius"]
-    inside = all(row["low"] <= row["population"] <= row["high"] for row in answered)
+    answered = [row for row in rows if row["low"] is not None]
+    worst = max((abs(row["reported"] - row["population"]) for row in answered), default=0.0)
+    refused, radius = sum(row["refused"] for row in rows), rows[0]["radius"]
+    inside = all(row["low"] <= row["population"] <= row["high"] for row in answered) and (bool(answered) or not refused)
     return {
         f"{ANALYSTS[analyst]}: every reported accuracy is within {radius:.3f} of the population's; the farthest of "
         f"{len(answered)} is {worst:.3f} away, {refused} were refused": inside and worst <= radius,

@@ -24,6 +24,7 @@ from everhold.lab.experiments.leaderboards import (
     leaderboard,
     tuned_for,
 )
+from everhold.lab.experiments.panels import styled
 
 if TYPE_CHECKING:
     import altair as alt
@@ -211,6 +212,6 @@ def _chart(lines: Sequence[Row]) -> alt.Chart | alt.LayerChart:
         color=colour,
         strokeDash=alt.StrokeDash("board:N", scale=dash_scale, legend=legend),
     )
-    truth = alt.Chart(alt.InlineData(values=[{"fresh": TRUTH}])).mark_rule(color="#57606a").encode(y="fresh:Q")
-    layered: alt.LayerChart = alt.LayerChart(layer=[truth, band, line], width=520, height=320)
+    truth = alt.Chart(alt.InlineData(values=[{"fresh": TRUTH}])).mark_rule(color="#24292f").encode(y="fresh:Q")
+    layered: alt.LayerChart = styled(alt.LayerChart(layer=[truth, band, line], width=520, height=320))
     return layered

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["PanelPoint", "panel_chart"]
+__all__ = ["PanelPoint", "panel_chart", "styled"]
 
 _PAPER, _INK, _FAINT = "#ffffff", "#24292f", "#d0d7de"  # as in everhold.charts, so that dark pages restyle them
 _DASHES = ([1, 0], [6, 4], [2, 3])
@@ -103,10 +103,11 @@ def panel_chart(
     order = list(dict.fromkeys(point.panel for point in points))
     facet = alt.Facet("panel:N", title=None, sort=order, header=alt.Header(labelFontSize=14))
     panels = alt.layer(bars, lines, dots, data=values).properties(width=260, height=260).facet(facet, columns=columns)
-    return _styled(panels if shared else panels.resolve_scale(x="independent"))
+    return styled(panels if shared else panels.resolve_scale(x="independent"))
 
 
-def _styled(chart: Any) -> Any:
+def styled(chart: Any) -> Any:
+    """The chart with the fonts and colours of the lab; those of paper and ink follow the dark mode of a page."""
     axis = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _INK, "tickColor": _INK}
     return (
         chart.configure(background=_PAPER, padding=16)

@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.stats import binom
 
 from everhold.errors import VacuousGuaranteeWarning
 from everhold.guarantees.published import hoeffding_radius
 from everhold.lab.audit import audit_plan
 from everhold.lab.experiments.base import Experiment, Picture, Row, Setting
 from everhold.lab.experiments.panels import PanelPoint, panel_chart
+from everhold.lab.experiments.promises import promises_kept
 from everhold.mechanisms import MECHANISMS
 from everhold.planning import plan
 
@@ -26,7 +26,7 @@ __all__ = ["Widths"]
 _ATTACKS = ("climbing", "greedy")
 _BARE, _FIXED = "bare averages", "one fixed question"
 _SWEEPS = ("queries", "overfits")
-_CHANCE = 0.999  # violations that happen with a smaller chance than 1 - this break a promise
+_PLACE = ("sweep", "sealed", "queries", "overfits")
 _VACUOUS = 0.5
 _KINDS = ("promised by everhold", "published", "seen under attack")
 _COLOURS = {  # Okabe and Ito, told apart by people with colour-blindness; greys for the published statements
@@ -128,14 +128,13 @@ class Widths(Experiment):
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
         """Promises are kept, and the best of them is below every published one."""
-        played = [row for row in rows if row["violated"] is not None]
-        broken = sum(row["violated"] for row in played)
-        allowed = int(binom.ppf(_CHANCE, len(played), 1.0 - self.confidence))
+        played = [
+            (tuple(row[name] for name in (*_PLACE, "width")), row["violated"])
+            for row in rows
+            if row["violated"] is not None
+        ]
         compared = [ratio for ratio in map(_gain, _places(summary)) if ratio is not None]
-        findings = {
-            f"{broken:,} of {len(played):,} games broke a promise; at {self.confidence:.0%} confidence up to "
-            f"{allowed:,} may": broken <= allowed
-        }
+        findings = promises_kept(played, confidence=self.confidence)
         if compared:
             findings[
                 f"everhold's narrowest promise is {min(compared):.2f} to {max(compared):.2f} times narrower than the "
@@ -219,7 +218,7 @@ def _by_place(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[int, list[Row]]
     """Games by setting and width, and among those by repetition."""
     games: dict[tuple[Any, ...], dict[int, list[Row]]] = {}
     for row in rows:
-        place = (row["sweep"], row["sealed"], row["queries"], row["overfits"], row["width"])
+        place = tuple(row[name] for name in (*_PLACE, "width"))
         games.setdefault(place, {}).setdefault(row["repetition"], []).append(row)
     return games
 

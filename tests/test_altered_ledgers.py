@@ -1,0 +1,72 @@
+"""A ledger that somebody altered in its file: nothing is signed for it, and what cannot be read says so."""
+
+import json
+import sqlite3
+
+import pytest
+from holdout_samples import create
+
+from everhold import Holdout, IntegrityError
+
+
+def head_with(change):
+    def alter(database):
+        ((text,),) = database.execute("SELECT state FROM head").fetchall()
+        state = json.loads(text)
+        change(state)
+        database.execute("UPDATE head SET state = ?", [json.dumps(state, sort_keys=True, separators=(",", ":"))])
+
+    return alter
+
+
+def run(statement):
+    return lambda database: database.execute(statement)
+
+
+ALTERED = {
+    "a larger allotment": head_with(lambda state: state["allotments"]["analysts"][0].__setitem__(1, 50)),
+    "less spent": head_with(lambda state: state["allotments"]["analysts"][0].__setitem__(3, 0)),
+    "no allotments": head_with(lambda state: state.pop("allotments")),
+    "more budget": head_with(lambda state: state["mechanism"].__setitem__("overfits", 0)),
+    "less charged": run("UPDATE head SET charged = 0"),
+    "another limit in the act": run("UPDATE entries SET description = replace(description, ':5', ':6')"),
+    "another analyst": run("UPDATE entries SET description = replace(description, 'team-a', 'team-b')"),
+    "another source": run("UPDATE entries SET answer = replace(answer, 'holdout', 'refused')"),
+    "an act without limits": run("UPDATE entries SET description = '{}' WHERE sequence = 1"),
+    "an act without a source": run("UPDATE entries SET answer = '{}' WHERE sequence = 1"),
+    "no act": run("DELETE FROM entries WHERE sequence = 1"),
+}
+
+
+@pytest.fixture
+def storage(tmp_path):
+    with create(tmp_path, mechanism="privacy_budget", queries=30) as holdout:
+        holdout.allot("team-a", questions=5)
+        holdout.analyst("team-a").ask("delay > 3")
+        assert holdout.certificate().ledger_head[0] == 2
+    return tmp_path / "study.db"
+
+
+@pytest.mark.parametrize("how", ALTERED)
+def test_nothing_is_signed_for_an_altered_ledger(storage, how):
+    with sqlite3.connect(storage) as database:
+        triggers = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for (trigger,) in triggers:
+            database.execute(f"DROP TRIGGER {trigger}")
+        ALTERED[how](database)
+    database.close()
+    with Holdout.open(storage, "study") as holdout, pytest.raises(IntegrityError, match="nothing was signed"):
+        holdout.certificate()
+
+
+@pytest.mark.parametrize("how", ["an act without limits", "an act without a source"])
+def test_an_entry_that_lacks_something_is_called_altered(storage, how):
+    with sqlite3.connect(storage) as database:
+        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {trigger}")
+        ALTERED[how](database)
+    database.close()
+    with Holdout.open(storage, "study") as holdout:
+        for read in (holdout.allotments, holdout.transcript):
+            with pytest.raises(IntegrityError, match="lacks what everhold writes"):
+                read()
