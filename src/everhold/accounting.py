@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.display import Display
+from everhold.display import Display, at_most
 from everhold.mechanisms import PrivacyBudget, Thresholdout
 from everhold.privacy import BoundedRangeCurve, GaussianCurve, PrivacyCurve, PureCurve, ZeroConcentratedCurve
 from everhold.privacy.composition import composed
@@ -58,14 +58,9 @@ class Spending(Display):
         if self.epsilon is None or self.epsilon_planned is None:
             return f"{told}, without secret noise: nothing is promised about what they told about any one row"
         return (
-            f"{told} told about any one row at most epsilon {_up(self.epsilon)} at delta {self.delta:g}; "
-            f"{_up(self.epsilon_planned)} once the whole budget is spent"
+            f"{told} told about any one row at most epsilon {at_most(self.epsilon)} at delta {self.delta:g}; "
+            f"{at_most(self.epsilon_planned)} once the whole budget is spent"
         )
-
-
-def _up(epsilon: float) -> str:
-    """An upper bound to four decimals, rounded outward."""
-    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"
 
 
 def spending(

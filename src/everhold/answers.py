@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.display import Display
+from everhold.display import Display, at_least, at_most
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ class Answer(Display):
             spent = "the budget is spent" if self.analyst is None else "the allotment or the budget is spent"
             return f"refused: {spent} ({left} left)"
         return (
-            f"{self.value:.4g} in [{self.low:.4g}, {self.high:.4g}], from {self.source}, "
+            f"{self.value:.4g} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, "
             f"charged {self.charged}, {left} left"
         )
 
@@ -104,8 +104,9 @@ class Answer(Display):
             else "More sealed rows, fewer planned questions or overfits, or a lower confidence make it narrower."
         )
         return (
-            f"With probability {100.0 * self.confidence:.8g}%, this interval [{self.low:.4g}, {self.high:.4g}] and "
-            f"those of all other answers of this holdout contain the population's values (statement {self.statement}). "
+            f"With probability {100.0 * self.confidence:.8g}%, this interval [{at_least(self.low)}, "
+            f"{at_most(self.high)}] and those of all other answers of this holdout contain the population's values "
+            f"(statement {self.statement}). "
             f"{sources[self.source]} {validity} {self.rows_worth}{' ' * bool(self.rows_worth)}{narrower}"
         )
 
@@ -196,7 +197,7 @@ class QuotedPrice(Display):
         cost = f"costs {most:,}" if least == most else f"costs {least:,} if the guess holds, else {most:,}"
         cost = "free, because it was answered before" if self.answered_before else cost
         within = self.radius_if_charged if self.radius is None else self.radius
-        return f"within {'?' if within is None else f'{within:.4g}'}, {cost}, {left} left"
+        return f"within {'?' if within is None else at_most(within)}, {cost}, {left} left"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import math
 from abc import ABC, abstractmethod
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Display", "text_table"]
+__all__ = ["Display", "at_least", "at_most", "text_table"]
 
 _MOST_SHOWN = 3  # items of a list
 _MOST_LINES = 60  # of what is printed; a synthetic table may have many thousands
@@ -67,6 +69,33 @@ class Display(ABC):
 def _cut(rows: Sequence[Mapping[str, Any]]) -> str:
     """What is said below a table that was cut; nothing if it was not."""
     return f"... {len(rows):,} lines in all; to_rows() and to_pandas() have them" if len(rows) > _MOST_LINES else ""
+
+
+def at_most(bound: float) -> str:
+    """A bound from above with four significant digits, rounded up: what is shown still holds.
+
+    Examples:
+        >>> at_most(0.123401), at_most(-0.5), at_most(20_000.1), at_most(float("inf"))
+        ('0.1235', '-0.5', '2.001e+04', 'inf')
+    """
+    return _rounded(bound, ROUND_CEILING)
+
+
+def at_least(bound: float) -> str:
+    """A bound from below with four significant digits, rounded down.
+
+    Examples:
+        >>> at_least(0.123499), at_least(0.0), at_least(-0.123401)
+        ('0.1234', '0', '-0.1235')
+    """
+    return _rounded(bound, ROUND_FLOOR)
+
+
+def _rounded(bound: float, direction: str) -> str:
+    if not math.isfinite(bound) or bound == 0.0:
+        return f"{bound:g}"
+    exact = Decimal(repr(float(bound)))
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 3), rounding=direction)):.4g}"
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:

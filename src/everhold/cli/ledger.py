@@ -64,11 +64,11 @@ def spent(
     Example:
       everhold ledger spent flights.db flights
 
-    epsilon is that of differential privacy, whatever led to the questions.
-    epsilon_if_fixed is smaller and holds only if all kinds and prices had been
-    fixed before the first question; it needs the package dp-accounting, and is
-    left out where it gains nothing. Where no secret noise is added there is no
-    epsilon.
+    epsilon is that of differential privacy, for a limit of what these answers
+    cost, whatever is asked within it. epsilon_if_fixed is smaller and holds only
+    if all kinds and prices had been fixed before the first question; it needs
+    the package dp-accounting, and is left out where it gains nothing. Where no
+    secret noise is added there is no epsilon.
 
     Exit codes:
       0  printed

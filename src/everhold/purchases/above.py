@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import brentq
 
+from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.guarantees.exceedance import comparison_exceedance
 from everhold.mechanisms.privacy_budget import CREDITS
@@ -67,16 +68,17 @@ class FirstAbove(Paid):
         if self.found is None:
             return None
         what = f"question {self.index}: {self.asked}, the first above" if self.found else "none above"
-        return f"{what} {self.threshold:g}, within {self.within:.4g}"
+        return f"{what} {self.threshold:g}, within {at_most(self.within or 0.0)}"
 
     def _meaning(self) -> str:
         within = self.within or 0.0
         least, most = self.threshold - within, self.threshold + within
-        before = f"each question before it is at most {most:.4g}" if self.index else ""
-        found = f"{self.asked} is at least {least:.4g}{' and ' * bool(before)}{before}"
+        before = f"each question before it is at most {at_most(most)}" if self.index else ""
+        found = f"{self.asked} is at least {at_least(least)}{' and ' * bool(before)}{before}"
+        none = f"every question is at most {at_most(most)}"
         return (
-            f"{found if self.found else f'every question is at most {most:.4g}'}. A higher price, more sealed rows, "
-            "fewer questions in the scan or fewer planned questions bring the bounds closer to the threshold."
+            f"{found if self.found else none}. A higher price, more sealed rows, fewer questions in the scan or fewer "
+            "planned questions bring the bounds closer to the threshold."
         )
 
 

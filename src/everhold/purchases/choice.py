@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, digest, named, whole_price
@@ -48,13 +49,13 @@ class BestCandidate(Paid):
     def _found(self) -> str | None:
         if self.index is None:
             return None
-        return f"candidate {self.index}: {self.candidate}, at most {self.regret:.4g} worse than the best"
+        return f"candidate {self.index}: {self.candidate}, at most {at_most(self.regret or 0.0)} worse than the best"
 
     def _meaning(self) -> str:
         return (
-            f"{self.candidate} is at most {self.regret:.4g} worse than the best candidate. How good it is was not "
-            "told; ask for its value. A higher price, more sealed rows, fewer candidates or fewer planned questions "
-            "make the regret smaller."
+            f"{self.candidate} is at most {at_most(self.regret or 0.0)} worse than the best candidate. How good it is "
+            "was not told; ask for its value. A higher price, more sealed rows, fewer candidates or fewer planned "
+            "questions make the regret smaller."
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.preparation import paying
@@ -78,13 +79,14 @@ class VectorAnswer(Paid):
             return None
         shown = ", ".join(f"{value:.4g}" for value in self.values[:_SHOWN])
         more = f", ...; {len(self.values):,} numbers" if len(self.values) > _SHOWN else ""
-        return f"({shown}{more}) within {self.within:.4g}"
+        return f"({shown}{more}) within {at_most(self.within or 0.0)}"
 
     def _meaning(self) -> str:
         return (
-            f"the mean vector, with each row's clipped to the length {self.clip:g}, is at most {self.within:.4g} away "
-            "(Euclidean distance), and each coordinate lies between its ends in lows and highs. A smaller tolerance= "
-            "for more credits, a smaller clip=, more sealed rows or fewer planned questions make it sharper."
+            f"the mean vector, with each row's clipped to the length {self.clip:g}, is at most "
+            f"{at_most(self.within or 0.0)} away (Euclidean distance), and each coordinate lies between its ends in "
+            "lows and highs. A smaller tolerance= for more credits, a smaller clip=, more sealed rows or fewer "
+            "planned questions make it sharper."
         )
 
 

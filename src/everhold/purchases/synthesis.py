@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.ledger.chain import canonical
 from everhold.mechanisms.privacy_budget import CREDITS
@@ -73,15 +74,16 @@ class SyntheticAnswer(Paid):
             return None
         return (
             f"a synthetic table of {table.universe.cells:,} cells, {table.questions:,} questions within "
-            f"{self.within:.4g}"
+            f"{at_most(self.within or 0.0)}"
         )
 
     def _meaning(self) -> str:
         questions = 0 if self.table is None else self.table.questions
         return (
-            f"the table's answer to each of its {questions:,} questions is within {self.within:.4g} of the truth. "
-            "Look at it with .table, which may be queried for ever at no further cost. A higher price, more sealed "
-            "rows, fewer cells or fewer planned questions make it closer; for a few cells the method 'blr' may, too."
+            f"the table's answer to each of its {questions:,} questions is within {at_most(self.within or 0.0)} of the "
+            "truth. Look at it with .table, which may be queried for ever at no further cost. A higher price, more "
+            "sealed rows, fewer cells or fewer planned questions make it closer; for a few cells the method 'blr' "
+            "may, too."
         )
 
 
