@@ -40,8 +40,17 @@ def main(output: Path) -> None:
     )
     IMAGES.mkdir(parents=True, exist_ok=True)
     (DOCS / "experiments.md").write_text(
-        "\n".join([head, *(_part(document, output) for document in documents)]), encoding="utf-8"
+        "\n".join([head, _table(documents), *(_part(document, output) for document in documents)]), encoding="utf-8"
     )
+
+
+def _table(documents: list[dict[str, Any]]) -> str:
+    lines = ["| experiment | source | repetitions | findings kept |", "| --- | --- | ---: | ---: |"]
+    for document in documents:
+        kept = [line["kept"] for line in document["findings"]]
+        source = document["source"].partition(";")[0]
+        lines.append(f"| {document['title']} | {source} | {document['repetitions']} | {sum(kept)} of {len(kept)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _part(document: dict[str, Any], output: Path) -> str:

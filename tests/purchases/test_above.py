@@ -83,7 +83,7 @@ def test_the_allowance_adds_no_more_than_any_question_may():
     stream, steps = purchase.stream(mechanism), mechanism.steps
     alpha = purchase.price(mechanism).within - mechanism.reach(0.0)
     scales = {"threshold_scale": stream.threshold_scale / steps, "query_scale": stream.query_scale / steps}
-    allowed = mechanism._own_exceedance
+    allowed = mechanism.own_exceedance
     assert first_above_exceedance(alpha, questions=300, **scales) <= allowed
     assert first_above_exceedance(0.99 * alpha, questions=300, **scales) > allowed
 

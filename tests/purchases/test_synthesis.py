@@ -50,7 +50,7 @@ def released(holdout, question):
 
 
 def purchase(mechanism, maker, price):
-    alpha = maker.allowance(mechanism._own_exceedance)
+    alpha = maker.allowance(mechanism.own_exceedance)
     return SynthesisPurchase(maker, alpha, price, maker.queries.fingerprint(), mechanism)
 
 

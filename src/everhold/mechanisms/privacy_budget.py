@@ -97,13 +97,13 @@ class PrivacyBudget(GaussianNoise):
         return ZeroConcentratedCurve(self.queries * self.unit**2 / (2.0 * float(self.scale_on_grid(self.scale)) ** 2))
 
     @property
-    def _own_exceedance(self) -> float:
+    def own_exceedance(self) -> float:
         """r_0, what every question may add to r."""
         return self._sampling()[1] / self.queries
 
     def allowance(self, scale: float) -> float:
         """``alpha_s`` of a mean with noise of the scale s."""
-        wanted = self._own_exceedance / scale  # in standard deviations
+        wanted = self.own_exceedance / scale  # in standard deviations
         return scale * deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
 
     def radius_at(self, scale: float) -> float:
@@ -235,13 +235,13 @@ class PrivacyBudget(GaussianNoise):
 
     def regret(self, candidates: int, *, price: int = CREDITS) -> float:
         """How much worse a chosen candidate is, at most, than the best one for the population (S1)."""
-        alpha = self._selection_allowance(candidates, price=price, exceedance=2.0 * self._own_exceedance)
+        alpha = self._selection_allowance(candidates, price=price, exceedance=2.0 * self.own_exceedance)
         bound = _bound_of(self)
         return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.rounding, 1.0)
 
     def level_error(self, bins: int, *, price: int = CREDITS) -> float:
         """By how much the level of a chosen quantile bin is off, at most, for the population (S1)."""
-        alpha = self._selection_allowance(bins, price=price, exceedance=self._own_exceedance)
+        alpha = self._selection_allowance(bins, price=price, exceedance=self.own_exceedance)
         bound = _bound_of(self)
         return min(alpha + bound.radius - bound.alpha + self.rounding, 1.0)
 

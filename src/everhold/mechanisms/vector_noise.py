@@ -66,12 +66,12 @@ class VectorNoise:
 
     def length_allowance(self, scale: float) -> float:
         """The alpha of the Euclidean length of the noise."""
-        exceedance = 0.5 * self.budget._own_exceedance
+        exceedance = 0.5 * self.budget.own_exceedance
         return gaussian_norm_allowance(exceedance=exceedance, scale=scale, dimension=self.dimension)
 
     def coordinate_allowance(self, scale: float) -> float:
         """The alpha of every single coordinate."""
-        wanted = 0.5 * self.budget._own_exceedance / (self.dimension * scale)
+        wanted = 0.5 * self.budget.own_exceedance / (self.dimension * scale)
         return scale * deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
 
     def radius_at(self, scale: float) -> float:

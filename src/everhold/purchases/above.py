@@ -181,7 +181,7 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
     def _within(self, mechanism: PrivacyBudget) -> float:
         stream, steps = self.stream(mechanism), mechanism.steps
         alpha = _allowance(
-            len(self.bound), stream.threshold_scale / steps, stream.query_scale / steps, mechanism._own_exceedance
+            len(self.bound), stream.threshold_scale / steps, stream.query_scale / steps, mechanism.own_exceedance
         )
         return min(mechanism.reach(alpha + 1.0 / steps), 1.0)  # a step, because the threshold is rounded to the grid
 

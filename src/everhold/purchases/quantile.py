@@ -87,6 +87,11 @@ class QuantileQuery(PricedQuery[QuantileAnswer]):
         high: Where they end. Values above, and missing ones, belong to the last bin.
         bins: Number of bins, all equally wide.
         price: Credits that it costs; with more of them it comes closer. A mean costs 100.
+
+    Examples:
+        >>> query = QuantileQuery("delay", 0.5, low=-60, high=180, bins=80)  # ask or quote it
+        >>> query.price
+        100
     """
 
     text: str

@@ -120,7 +120,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         try:
             family = _kept(self.queries)
             drafts, counts = replace(self, universe=_plain(self.universe))._drafts(mechanism, price, family)
-            allowance = mechanism._own_exceedance
+            allowance = mechanism.own_exceedance
             alphas = [(draft.allowance(allowance), draft) for draft in map(drafts, counts)]
         except (ValueError, TypeError, OverflowError) as reason:
             raise QueryRejected(f"{reason}; nothing was charged") from None
