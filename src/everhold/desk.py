@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer, Shares
     from everhold.keys import StewardKey
     from everhold.ledger import Committed, HoldoutRecord, LedgerStore
-    from everhold.mechanisms import Mechanism
+    from everhold.mechanisms import Mechanism, Promise
     from everhold.queries.base import BoundQuery, Schema
     from everhold.queries.derived import BoundDerived, DerivedQuery
     from everhold.queries.histogram import HistogramQuery
@@ -90,6 +91,11 @@ class Desk:
         allotment_of(Accounts.from_state(self.data()), analyst)
         return replace(self, analyst=analyst)
 
+    @cached_property
+    def promise(self) -> Promise:
+        """The promise of all answers; the same as long as the desk is there, and costly for every answer."""
+        return self.mechanism.promise()
+
     def data(self) -> dict[str, Any]:
         """The ledger's present state; secret."""
         return self.store.head(self.record.id).state
@@ -122,7 +128,7 @@ class Desk:
         committed = self._commit(prepared)
         said: dict[str, Any] = {
             "remaining": self.remaining(self._data_after(committed)) if committed else {},
-            "statement": self.mechanism.promise().statement,
+            "statement": self.promise.statement,
             "analyst": self.analyst,
         }
         return [
@@ -265,7 +271,7 @@ class Desk:
             committed = []
         refusal = refusal_of(
             bound.question, self.mechanism, remaining=self.remaining(self._data_after(committed)),
-            statement=self.mechanism.promise().statement, analyst=self.analyst,
+            statement=self.promise.statement, analyst=self.analyst,
         )  # fmt: skip
         return joint_answer(bound, [entry for entry in committed if entry is not None], refusal)
 

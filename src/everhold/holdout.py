@@ -237,7 +237,7 @@ class Holdout:
     @property
     def promise(self) -> Promise:
         """The promise that all answers keep together."""
-        return self._desk.mechanism.promise()
+        return self._desk.promise
 
     @property
     def remaining(self) -> dict[str, int]:
