@@ -11,7 +11,7 @@ from holdout_samples import ROWS, create, rows
 
 from everhold import EverholdError, QueryRejected, StatisticalQuery, error, risk
 from everhold.purchases.above import AboveQuery
-from everhold.purchases.choice import MinimizationQuery, choice_of
+from everhold.purchases.choice import ChoiceQuery, MinimizationQuery
 from everhold.purchases.gradient import gradient
 from everhold.purchases.low_sensitivity import LowSensitivityQuery
 from everhold.purchases.quantile import QuantileQuery
@@ -114,7 +114,7 @@ def test_candidates_that_share_an_array_are_all_made_before_one_is_looked_at(hol
             shared[:] = label
             yield error(shared)
 
-    choice = choice_of(filled(), holdout._desk.preparation, "lowest", 100)
+    choice = ChoiceQuery(filled(), "lowest", 100).purchase(holdout._desk.preparation)
     assert len({bound.question for bound in choice.bound}) == 1
 
 

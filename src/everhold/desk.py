@@ -110,7 +110,7 @@ class Desk:
 
     def state(self) -> State:
         """The mechanism's present state; secret."""
-        return self.state_from(self.store.head(self.record.id).state)
+        return self.state_from(self.data())
 
     def state_from(self, data: dict[str, Any]) -> State:
         """The mechanism's state out of the ledger's."""

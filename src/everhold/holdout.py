@@ -43,7 +43,7 @@ from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.preparation import paying
 from everhold.purchases.above import AboveQuery, FirstAbove
 from everhold.purchases.base import PricedQuery, Result
-from everhold.purchases.choice import BestCandidate, choice_of
+from everhold.purchases.choice import BestCandidate, ChoiceQuery
 from everhold.purchases.quantile import QuantileAnswer, QuantileQuery
 from everhold.purchases.synthesis import SynthesisQuery, SyntheticAnswer
 from everhold.queries.base import Query, Schema
@@ -395,7 +395,7 @@ class Holdout:
                 was charged.
         """
         paying(self._desk.mechanism)
-        return self._desk.buy(choice_of(candidates, self._desk.preparation, best, price))
+        return self._desk.buy(ChoiceQuery(candidates, best, price).purchase(self._desk.preparation))
 
     def quantile(
         self, text: str, *, quantile: float = 0.5, low: float, high: float, bins: int = 100, price: int = CREDITS

@@ -115,11 +115,13 @@ def choose(
       7  the rows or the ledger were altered
       8  the steward's key is missing or another one
     """
+    from everhold.purchases.choice import ChoiceQuery
+
     _check_one_kind({"mean": mean, "accuracy": accuracy, "error": error})
     best: Literal["lowest", "highest"] = "highest" if highest else "lowest"
     with opened(storage, name, analyst) as holdout:
         candidates = _means(mean, low, high) + _predictions(accuracy, error, column, holdout.schema)
-        contest = _contest(candidates, best, price)
+        contest = ChoiceQuery(candidates, best, price)
         _buy(
             holdout,
             contest,
@@ -283,18 +285,6 @@ def synthesize(
     if answer.table is not None:
         _save(answer.table, output)
     _show(answer, {**answer.to_dict(), "saved": None if answer.table is None else str(output)}, _TABLE, form)
-
-
-def _contest(candidates: Sequence[Query], best: Literal["lowest", "highest"], price: int) -> PricedQuery[Any]:
-    """A choice as a question with a price of its own, so that it can be quoted."""
-    from everhold.purchases.base import PricedQuery
-    from everhold.purchases.choice import Choice, choice_of
-
-    class Contest(PricedQuery[Any]):
-        def purchase(self, preparation: Any) -> Choice:
-            return choice_of(candidates, preparation, best, price)
-
-    return Contest()
 
 
 def _buy(

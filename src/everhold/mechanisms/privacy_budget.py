@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 from scipy.optimize import brentq
 
 from everhold.guarantees.exceedance import gaussian_exceedance
-from everhold.guarantees.transfer import TransferBound, transferred_interval
+from everhold.guarantees.transfer import transferred_interval
 from everhold.mechanisms.additive import GaussianNoise
 from everhold.mechanisms.base import Quote, Replies, Source, State
 from everhold.mechanisms.selection import ExponentialMechanism
+from everhold.mechanisms.transferred import cached_bound
 from everhold.privacy.curves import ZeroConcentratedCurve
 
 if TYPE_CHECKING:
@@ -112,12 +113,12 @@ class PrivacyBudget(GaussianNoise):
 
     def reach(self, alpha: float) -> float:
         """Half-width of an answer with this allowance, in the units of a mean over [0, 1] (S1)."""
-        bound = _bound_of(self)
+        bound = cached_bound(self)
         return alpha + bound.radius - bound.alpha + self.rounding
 
     def interval(self, values: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ends for means with this allowance (S2)."""
-        bound = _bound_of(self)
+        bound = cached_bound(self)
         return transferred_interval(values, margin=alpha + bound.excess + self.rounding, epsilon=bound.epsilon)
 
     def scale_for(self, tolerance: float) -> float:
@@ -236,13 +237,13 @@ class PrivacyBudget(GaussianNoise):
     def regret(self, candidates: int, *, price: int = CREDITS) -> float:
         """How much worse a chosen candidate is, at most, than the best one for the population (S1)."""
         alpha = self._selection_allowance(candidates, price=price, exceedance=2.0 * self.own_exceedance)
-        bound = _bound_of(self)
+        bound = cached_bound(self)
         return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.rounding, 1.0)
 
     def level_error(self, bins: int, *, price: int = CREDITS) -> float:
         """By how much the level of a chosen quantile bin is off, at most, for the population (S1)."""
         alpha = self._selection_allowance(bins, price=price, exceedance=self.own_exceedance)
-        bound = _bound_of(self)
+        bound = cached_bound(self)
         return min(alpha + bound.radius - bound.alpha + self.rounding, 1.0)
 
     def _selection_allowance(self, candidates: int, *, price: int, exceedance: float) -> float:
@@ -279,14 +280,9 @@ class PrivacyBudget(GaussianNoise):
 
 
 @lru_cache(maxsize=256)
-def _bound_of(mechanism: PrivacyBudget) -> TransferBound:
-    return mechanism._bound()
-
-
-@lru_cache(maxsize=256)
 def _allowance_of(mechanism: PrivacyBudget, scale: float) -> float:
     planned = scale == mechanism.drawn_scale(mechanism.scale)
-    return _bound_of(mechanism).alpha if planned else mechanism.allowance(scale)
+    return cached_bound(mechanism).alpha if planned else mechanism.allowance(scale)
 
 
 def deviations(missing: Callable[[float], float]) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["TransferredPromise"]
+__all__ = ["TransferredPromise", "cached_bound"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class TransferredPromise(Mechanism):
             confidence=self.confidence,
             assumptions=(self.dependence.describe(),),
             details={"alpha": bound.alpha, "epsilon": bound.epsilon, "excess": bound.excess},
-            privacy=(self.curve().epsilon(self._privacy_delta), self._privacy_delta),
+            privacy=(_cached_epsilon(self), self._privacy_delta),
         )
 
 
@@ -63,3 +63,9 @@ class TransferredPromise(Mechanism):
 def cached_bound(mechanism: TransferredPromise) -> TransferBound:
     """S1 with the mechanism's own curve; costly, and wanted for every answer."""
     return mechanism._bound()
+
+
+@lru_cache(maxsize=256)
+def _cached_epsilon(mechanism: TransferredPromise) -> float:
+    """Epsilon of the whole transcript; costly, too, and part of every quote."""
+    return mechanism.curve().epsilon(mechanism._privacy_delta)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from everhold.privacy.noise import Noise
     from everhold.rows.table import StoredRows
 
-__all__ = ["BestCandidate", "Choice", "MinimizationQuery"]
+__all__ = ["BestCandidate", "Choice", "ChoiceQuery", "MinimizationQuery"]
 
 _MOST_CANDIDATES = 100_000
 _MOST_SHOWN = 3
@@ -184,19 +184,31 @@ class MinimizationQuery(PricedQuery[BestCandidate]):
                 "as error; nothing was charged"
             )
         losses = [self.loss(candidate) for candidate in _listed(self.candidates)]
-        return choice_of(losses, preparation, "lowest", self.price)
+        return ChoiceQuery(losses, "lowest", self.price).purchase(preparation)
 
 
-def choice_of(
-    candidates: Sequence[Query | str], preparation: Preparation, best: Literal["lowest", "highest"], price: int
-) -> Choice:
-    """A choice among questions for one holdout."""
-    price = whole_price(price)
-    listed = _listed(candidates)  # all of them before the first is looked at: some may share an array that they fill
-    return Choice(tuple(map(preparation.bind, listed)), best, price)
+@dataclass(frozen=True, slots=True)
+class ChoiceQuery(PricedQuery[BestCandidate]):
+    """Which of these questions has the lowest, or the highest, mean?
+
+    Attributes:
+        candidates: Means in the same units.
+        best: Whether the lowest or the highest mean is best.
+        price: Credits that the choice costs.
+    """
+
+    candidates: Iterable[Query | str]
+    best: Literal["lowest", "highest"] = "lowest"
+    price: int = CREDITS
+
+    def purchase(self, preparation: Preparation) -> Choice:
+        """The choice among the questions."""
+        price = whole_price(self.price)
+        listed = _listed(self.candidates)  # before the first is looked at: some may share an array that they fill
+        return Choice(tuple(map(preparation.bind, listed)), self.best, price)
 
 
-def _listed(candidates: Sequence[Any]) -> list[Any]:
+def _listed(candidates: Iterable[Any]) -> list[Any]:
     """The candidates in their order.
 
     Raises:

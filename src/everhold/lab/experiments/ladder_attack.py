@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import binom
 
 from everhold.analysts import Analyst, BoostingAnalyst, CrowdAnalyst, HillClimbingAnalyst, best_claim
+from everhold.charts import styled
 from everhold.lab.experiments.base import Experiment, Picture, Row, Setting
 from everhold.lab.experiments.leaderboards import (
     BARE,
@@ -24,7 +25,6 @@ from everhold.lab.experiments.leaderboards import (
     leaderboard,
     tuned_for,
 )
-from everhold.lab.experiments.panels import styled
 
 if TYPE_CHECKING:
     import altair as alt
@@ -213,5 +213,5 @@ def _chart(lines: Sequence[Row]) -> alt.Chart | alt.LayerChart:
         strokeDash=alt.StrokeDash("board:N", scale=dash_scale, legend=legend),
     )
     truth = alt.Chart(alt.InlineData(values=[{"fresh": TRUTH}])).mark_rule(color="#24292f").encode(y="fresh:Q")
-    layered: alt.LayerChart = styled(alt.LayerChart(layer=[truth, band, line], width=520, height=320))
+    layered: alt.LayerChart = styled(alt.LayerChart(layer=[truth, band, line], width=520, height=320), grid=0.5)
     return layered

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.charts import INK, styled
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["PanelPoint", "panel_chart", "styled"]
+__all__ = ["PanelPoint", "panel_chart"]
 
-_PAPER, _INK, _FAINT = "#ffffff", "#24292f", "#d0d7de"  # as in everhold.charts, so that dark pages restyle them
 _DASHES = ([1, 0], [6, 4], [2, 3])
 
 
@@ -82,7 +83,7 @@ def panel_chart(
     dash = alt.StrokeDash(
         "kind:N",
         scale=alt.Scale(domain=drawn_kinds, range=dashes),
-        legend=alt.Legend(**legend, symbolStrokeColor=_INK, orient="right") if len(drawn_kinds) > 1 else None,
+        legend=alt.Legend(**legend, symbolStrokeColor=INK, orient="right") if len(drawn_kinds) > 1 else None,
     )
     x = alt.X(
         "at:Q", title=horizontal,
@@ -103,16 +104,4 @@ def panel_chart(
     order = list(dict.fromkeys(point.panel for point in points))
     facet = alt.Facet("panel:N", title=None, sort=order, header=alt.Header(labelFontSize=14))
     panels = alt.layer(bars, lines, dots, data=values).properties(width=260, height=260).facet(facet, columns=columns)
-    return styled(panels if shared else panels.resolve_scale(x="independent"))
-
-
-def styled(chart: Any) -> Any:
-    """The chart with the fonts and colours of the lab; those of paper and ink follow the dark mode of a page."""
-    axis = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _INK, "tickColor": _INK}
-    return (
-        chart.configure(background=_PAPER, padding=16)
-        .configure_axis(**axis, labelFontSize=12, titleFontSize=13, titleFontWeight="normal", gridOpacity=0.5)
-        .configure_legend(labelColor=_INK, labelFontSize=12, rowPadding=4)
-        .configure_header(labelColor=_INK, labelFontWeight="bold")
-        .configure_view(stroke=_FAINT)
-    )
+    return styled(panels if shared else panels.resolve_scale(x="independent"), grid=0.5)
