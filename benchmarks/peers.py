@@ -44,7 +44,7 @@ from benchmarks.peer_base import OVERFITS, Questions, Sample
 from benchmarks.peer_diffprivlib import AccountedMeans, is_installed
 from benchmarks.peer_everhold import SealedHoldout
 from benchmarks.peer_opendp import GaussianComposition, LaplaceThresholdout
-from everhold.analysts import HillClimbingAnalyst, HonestAnalyst, RandomRules, RunningVote, best_claim
+from everhold_lab.analysts import HillClimbingAnalyst, HonestAnalyst, RandomRules, RunningVote, best_claim
 from everhold.display import text_table
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from benchmarks.peer_base import Peer
-    from everhold.analysts import Analyst, Vote
+    from everhold_lab.analysts import Analyst, Vote
 
 __all__ = ["Game", "Size", "measure", "peers_for", "play"]
 

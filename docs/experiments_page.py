@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from everhold.lab.experiments import EXPERIMENTS
+from everhold_lab.experiments import EXPERIMENTS
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images" / "lab"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from everhold.dependence.markov_chain import MarkovChain
-from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism, chain_influences
+from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, chain_influences
 from everhold.planning.inverse import radius_of
 from everhold.planning.wish import Wish
 

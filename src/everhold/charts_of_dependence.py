@@ -13,7 +13,7 @@ import numpy as np
 
 from everhold.charts import INK, styled
 from everhold.dependence.markov_chain import MarkovChain
-from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism, chain_influences
+from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, chain_influences
 from everhold.planning.inverse import radius_of
 from everhold.planning.wish import Wish
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.dependence import DependenceModel
-    from everhold.mechanisms.markov_quilt import ActiveQuilt
+    from everhold_lab.releases.markov_quilt import ActiveQuilt
 
 __all__ = ["correlation_chart", "influence_chart", "quilts_chart"]
 

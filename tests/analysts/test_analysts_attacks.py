@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from everhold.analysts import (
+from everhold_lab.analysts import (
     BoostingAnalyst,
     CrowdAnalyst,
     GreedySelectionAnalyst,
@@ -20,8 +20,8 @@ from everhold.analysts import (
     row_keys,
     scores_of_votes,
 )
-from everhold.lab.boards import BareBoard
-from everhold.lab.coverage import coverage_study
+from everhold_lab.audit.boards import BareBoard
+from everhold_lab.audit.coverage import coverage_study
 from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck
 
 ROWS = 1_000

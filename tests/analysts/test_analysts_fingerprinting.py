@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from everhold.analysts import FingerprintingAnalyst
-from everhold.lab.coverage import coverage_study
+from everhold_lab.analysts import FingerprintingAnalyst
+from everhold_lab.audit.coverage import coverage_study
 from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck, Thresholdout
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from everhold.analysts import Claim, HillClimbingAnalyst, HonestAnalyst, RandomRules, RunningVote, Vote, best_claim
+from everhold_lab.analysts import Claim, HillClimbingAnalyst, HonestAnalyst, RandomRules, RunningVote, Vote, best_claim
 
 
 class BareTest:

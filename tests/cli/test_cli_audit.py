@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from everhold.lab import audit as room
+from everhold_lab import audit as room
 
 QUICK = ("--queries", "60", "--overfits", "1", "--analysts", "honest,climbing", "--runs", "2")
 

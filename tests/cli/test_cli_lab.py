@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from everhold.cli import lab
-from everhold.lab import experiments, runner
+from everhold_lab import experiments, runner
 
 _FILE = Path(__file__).parents[1] / "lab" / "lab_experiments.py"
 

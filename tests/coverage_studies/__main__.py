@@ -16,8 +16,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from everhold.lab.audit import ANALYSTS, Audit, AuditLine, audit
-from everhold.lab.coverage import CoverageStudy
+from everhold_lab.audit.audit import ANALYSTS, Audit, AuditLine, audit
+from everhold_lab.audit.coverage import CoverageStudy
 from everhold.mechanisms import MECHANISMS
 
 from .dependent_cases import CASES, DependentCase

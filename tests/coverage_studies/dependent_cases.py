@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from everhold.analysts import (
+from everhold_lab.analysts import (
     Analyst,
     FingerprintingAnalyst,
     GreedySelectionAnalyst,
@@ -13,8 +13,8 @@ from everhold.analysts import (
     HonestAnalyst,
 )
 from everhold.dependence import Independent
-from everhold.lab.coverage import CoverageStudy, coverage_study
-from everhold.lab.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, Population
+from everhold_lab.audit.coverage import CoverageStudy, coverage_study
+from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, Population
 from everhold.mechanisms import MECHANISMS, Mechanism
 
 ROUNDS = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from everhold.analysts import Analyst, HillClimbingAnalyst, HonestAnalyst
-from everhold.lab.coverage import CoverageStudy, coverage_study
+from everhold_lab.analysts import Analyst, HillClimbingAnalyst, HonestAnalyst
+from everhold_lab.audit.coverage import CoverageStudy, coverage_study
 from everhold.mechanisms import (
     Empirical,
     GaussianMechanism,

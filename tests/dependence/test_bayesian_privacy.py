@@ -9,7 +9,7 @@ from dependence.tiny_models import randomised_response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everhold.dependence.bayesian_privacy import (
+from everhold_lab.theory.bayesian_privacy import (
     bayesian_leakage,
     bayesian_privacy,
     chain_leakage_from,

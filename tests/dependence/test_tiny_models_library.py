@@ -9,7 +9,7 @@ import pytest
 from dependence.tiny_models import blanket, models, quilts, randomised_response
 from dependence.tiny_sessions import session, sessions
 
-from everhold.dependence.bayesian_privacy import (
+from everhold_lab.theory.bayesian_privacy import (
     bayesian_privacy,
     chain_privacy_for,
     enumerated_influence,

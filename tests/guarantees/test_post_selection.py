@@ -11,7 +11,7 @@ from tiny_worlds import QUERIES, binary_data, independent_law, noisy_mean, rando
 
 from everhold.guarantees.description_length import QuestionTree
 from everhold.guarantees.exceedance import gaussian_exceedance
-from everhold.guarantees.post_selection import (
+from everhold_lab.theory.post_selection import (
     corrected_level,
     corrected_p_value,
     max_information_bits,

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from everhold.lab.experiments.base import Experiment, Picture
-from everhold.lab.runner import run
+from everhold_lab.experiments.base import Experiment, Picture
+from everhold_lab.running.runner import run
 
 
 @dataclass(frozen=True, kw_only=True)

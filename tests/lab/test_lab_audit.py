@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import pytest
 
-from everhold.lab import audit as room
-from everhold.lab.audit import ANALYSTS, audit, audit_plan
+from everhold_lab import audit as room
+from everhold_lab.audit.audit import ANALYSTS, audit, audit_plan
 from everhold.mechanisms import MECHANISMS, Empirical
 from everhold.planning import plan
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.analysts import (
+from everhold_lab.analysts import (
     BoostingAnalyst,
     CrowdAnalyst,
     HillClimbingAnalyst,
@@ -15,7 +15,7 @@ from everhold.analysts import (
     best_claim,
     row_keys,
 )
-from everhold.lab.boards import BareBoard, HoldoutBoard
+from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold.mechanisms import Ladder
 
 ROWS = 400

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.analysts import HillClimbingAnalyst, HonestAnalyst, Vote
-from everhold.lab.coverage import CoverageStudy, CubeBoard, StudyOutcome, coverage_study, play_once, walsh_transform
-from everhold.lab.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder
+from everhold_lab.analysts import HillClimbingAnalyst, HonestAnalyst, Vote
+from everhold_lab.audit.coverage import CoverageStudy, CubeBoard, StudyOutcome, coverage_study, play_once, walsh_transform
+from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder
 from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck, SampleSplitting
 from everhold.privacy.noise import SeededNoise
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from everhold.dependence import Groups, MarkovChain
-from everhold.lab.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, uniform_copying
+from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, uniform_copying
 from everhold.privacy.curves import GaussianCurve
 
 MANY = 1 << 40  # points: records that are not copied are different

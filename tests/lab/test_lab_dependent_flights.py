@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from everhold.dependence import Groups, Independent
 from everhold.errors import DependenceError
 from everhold.holdout import Holdout
-from everhold.lab.dependent_flights import (
+from everhold_lab.demo.dependent_flights import (
     ASSUMPTIONS,
     DEPARTURE,
     EACH_FLIGHT,
@@ -22,7 +22,7 @@ from everhold.lab.dependent_flights import (
     with_departures,
     worth_of,
 )
-from everhold.lab.flights import Flights, split_flights
+from everhold_lab.demo.flights import Flights, split_flights
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,15 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from everhold.charts import svg_text
-from everhold.lab.experiments.attribute_holdouts import (
+from everhold_lab.experiments.attribute_holdouts import (
     AttributeHoldout,
     PlainHoldout,
     PromisingHoldout,
     PublishedThresholdout,
 )
-from everhold.lab.experiments.bands import accuracy_bands
-from everhold.lab.experiments.dwork2015 import ANALYSTS, Dwork2015
-from everhold.lab.experiments.linear_attributes import (
+from everhold_lab.experiments.bands import accuracy_bands
+from everhold_lab.experiments.dwork2015 import ANALYSTS, Dwork2015
+from everhold_lab.experiments.linear_attributes import (
     AttributeLaw,
     Sample,
     clipped_mean,

@@ -5,8 +5,8 @@ import json
 import pytest
 from lab_experiments import Coins, Dice
 
-from everhold.lab.results_page import write_report
-from everhold.lab.runner import run
+from everhold_lab.running.results_page import write_report
+from everhold_lab.running.runner import run
 
 DOCUMENT = {
     "experiment": "evil", "title": "<script>a</script>", "source": "<b>", "about": "</p><img src=x>",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from lab_games import played
 
-from everhold.analysts import Vote
-from everhold.lab.experiments.ladder_attack import LadderAttack
-from everhold.lab.experiments.leaderboards import (
+from everhold_lab.analysts import Vote
+from everhold_lab.experiments.ladder_attack import LadderAttack
+from everhold_lab.experiments.leaderboards import (
     BARE,
     LADDER,
     LEADERBOARDS,

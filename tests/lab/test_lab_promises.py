@@ -2,7 +2,7 @@
 
 import pytest
 
-from everhold.lab.experiments.promises import promises_kept
+from everhold_lab.experiments.promises import promises_kept
 
 
 def kept(games):

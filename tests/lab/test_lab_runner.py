@@ -16,10 +16,10 @@ import lab_experiments
 import pytest
 from lab_experiments import Coins, Dice
 
-from everhold.lab import results_page, runner
-from everhold.lab.checkpoint import Task, task_seed
-from everhold.lab.results import write_parquet
-from everhold.lab.runner import run
+from everhold_lab import results_page, runner
+from everhold_lab.running.checkpoint import Task, task_seed
+from everhold_lab.running.results import write_parquet
+from everhold_lab.running.runner import run
 
 
 def stored(folder: Path, name: str = "dice") -> list[tuple]:

@@ -6,7 +6,7 @@ import pytest
 from lab_games import drawn_points, played
 
 from everhold.guarantees.published import STATEMENTS, hoeffding_radius
-from everhold.lab.experiments.widths import Widths
+from everhold_lab.experiments.widths import Widths
 from everhold.planning import tuned_mechanism
 
 SMALL = Widths(rows=(1_024, 4_096), queries=(16, 64), overfits=(1, 3), usual_queries=32, most_played=1_024)

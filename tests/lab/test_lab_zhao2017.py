@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from everhold.dependence import DependenceModel, Groups, Independent, MarkovChain
 from everhold.guarantees.published import zhao_theorem_2_rows
-from everhold.lab.dependent_boards import CopiedInGroups, CopiedInOrder, uniform_copying
-from everhold.lab.experiments.correlated_attributes import Attributes, Sample
-from everhold.lab.experiments.holdout_reuse import reuse_holdout, select
-from everhold.lab.experiments.zhao2017 import Figure2, Figure3
-from everhold.lab.experiments.zhao2017_analysts import PROTECTED, Case, Game, contender, rows_of_theorem_2
+from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, uniform_copying
+from everhold_lab.experiments.correlated_attributes import Attributes, Sample
+from everhold_lab.experiments.holdout_reuse import reuse_holdout, select
+from everhold_lab.experiments.zhao2017 import Figure2, Figure3
+from everhold_lab.experiments.zhao2017_analysts import PROTECTED, Case, Game, contender, rows_of_theorem_2
 from everhold.mechanisms import Empirical, GuessAndCheck
 from everhold.privacy.curves import GaussianCurve
 from everhold.privacy.noise import SeededNoise

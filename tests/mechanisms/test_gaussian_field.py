@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold.errors import DependenceError
-from everhold.mechanisms.gaussian_field import GaussianFieldMechanism
+from everhold_lab.releases.gaussian_field import GaussianFieldMechanism
 from everhold.privacy.noise import SecureNoise, SeededNoise
 
 

@@ -12,7 +12,7 @@ from everhold.dependence.factors import Factor, FactorModel
 from everhold.dependence.markov_chain import MarkovChain
 from everhold.dependence.networks import BayesianNetwork
 from everhold.errors import DependenceError
-from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism, chain_influences, composed_epsilon
+from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, chain_influences, composed_epsilon
 from everhold.privacy.noise import SecureNoise, SeededNoise
 
 CHAIN = MarkovChain([[0.75, 0.25], [0.4, 0.6]])

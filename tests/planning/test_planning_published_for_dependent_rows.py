@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from everhold.dependence import DependenceModel, Groups, Independent
-from everhold.dependence.bayesian_privacy import chain_privacy_for
+from everhold_lab.theory.bayesian_privacy import chain_privacy_for
 from everhold.guarantees.published import zhao_theorem_2_rows
 from everhold.planning import best_radius, plan
 from everhold.planning.inverse import published_bound, published_rows_needed, published_statements

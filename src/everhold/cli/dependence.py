@@ -14,7 +14,7 @@ import typer
 from everhold.cli.arguments import FormatOption, model_from
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
-from everhold.cli.quilt_lines import EveryRow, short_list
+from everhold_lab.commands.quilt_lines import EveryRow, short_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import altair as alt
 
     from everhold.dependence import DependenceModel
-    from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism
+    from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
 __all__ = ["register"]
 
@@ -299,8 +299,8 @@ def quilts(
       2  wrong usage
       9  the file holds no model, or it is neither a chain nor a network
     """
-    from everhold.mechanisms.chain_quilts import REACH
-    from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism
+    from everhold_lab.releases.chain_quilts import REACH
+    from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
     if form is Format.JSON and rows > _MOST_JSON_ROWS:
         raise Misuse(

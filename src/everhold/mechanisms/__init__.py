@@ -3,12 +3,12 @@
 from everhold.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold.mechanisms.averages import Empirical, SampleSplitting
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
-from everhold.mechanisms.gaussian_field import GaussianFieldMechanism
+from everhold_lab.releases.gaussian_field import GaussianFieldMechanism
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.ladder import Ladder
-from everhold.mechanisms.ladder_free import ParameterFreeLadder
-from everhold.mechanisms.markov_quilt import MarkovQuiltMechanism, composed_epsilon
-from everhold.mechanisms.one_shot import Release
+from everhold_lab.releases.ladder_free import ParameterFreeLadder
+from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon
+from everhold_lab.releases.one_shot import Release
 from everhold.mechanisms.privacy_budget import PrivacyBudget
 from everhold.mechanisms.sparse_vector import SparseVector
 from everhold.mechanisms.subsampling import RandomRows, Subsampling

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.mechanisms.one_shot import positive
+from everhold_lab.releases.one_shot import positive
 from everhold.mechanisms.thresholdout import Thresholdout
 from everhold.privacy.curves import PureCurve, whole
 

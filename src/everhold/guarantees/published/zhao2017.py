@@ -3,7 +3,7 @@
 Every function takes what the dependence between rows adds as an argument whose default means independent rows.
 For independent rows the proofs are complete; for dependent rows they are not (theory, erratum 5), and the
 results say so. P3 stands in :mod:`everhold.guarantees.published.max_information`; P6 (Lemma 4, chains), and Lemmas 2
-and 3 for many rows and quilts in both directions, in :mod:`everhold.dependence.bayesian_privacy`, where dependence
+and 3 for many rows and quilts in both directions, in :mod:`everhold_lab.theory.bayesian_privacy`, where dependence
 models find them.
 """
 

@@ -1,0 +1,48 @@
+"""Every experiment of the lab, by the name that it has on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
+from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+
+__all__ = ["EXPERIMENTS", "Experiment", "Picture", "Registry", "Row", "Setting"]
+
+_PLACES = {
+    "figure2": "zhao2017:Figure2",
+    "figure3": "zhao2017:Figure3",
+    "dwork2015": "dwork2015:Dwork2015",
+    "ladder-attack": "ladder_attack:LadderAttack",
+    "widths": "widths:Widths",
+    "dependence": "dependence:DependenceExperiment",
+}
+
+
+class Registry(Mapping[str, type[Experiment]]):
+    """Experiments by name; a module is imported when its experiment is looked up.
+
+    Args:
+        places: Name to ``module:Class``, the module inside this package.
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = dict(places)
+
+    def __getitem__(self, name: str) -> type[Experiment]:
+        module, kind = self._places[name].split(":")
+        found: type[Experiment] = getattr(import_module(f"{__name__}.{module}"), kind)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+EXPERIMENTS: Mapping[str, type[Experiment]] = Registry(_PLACES)
+"""All experiments by name, in the order in which ``everhold lab run all`` runs them."""

@@ -1,0 +1,119 @@
+"""The papers' pictures: accuracy on training rows, as reported, and on fresh rows, with bands of one deviation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everhold.charts import FAINT, INK, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import altair as alt
+
+    from everhold_lab.experiments.base import Row
+
+__all__ = ["accuracy_bands"]
+
+_BAND_OPACITY = 0.22
+_SERIES = {
+    "training": ("on the training rows", "#0072b2", [2, 3]),
+    "reported": ("as the holdout reports", "#d55e00", [1, 0]),
+    "fresh": ("on fresh rows", INK, [7, 4]),
+}
+
+
+def accuracy_bands(
+    rows: Sequence[Row],
+    *,
+    horizontal: str,
+    horizontal_title: str,
+    panels: str,
+    panel_titles: Mapping[str, str],
+    levels: Mapping[str, float] | None = None,
+    domain: tuple[float, float] | None = None,
+) -> alt.FacetChart:
+    """Accuracy against something, a panel for each analyst, all with the same vertical scale.
+
+    Args:
+        rows: Lines of a summary, with ``training``, ``reported`` and ``fresh`` (None where there is none), each with
+            its standard deviation as ``sd_training`` and so on.
+        horizontal: The key on the horizontal axis.
+        horizontal_title: Title of that axis.
+        panels: The key that tells the panels from each other.
+        panel_titles: Title of each panel by value of that key, in the order in which they stand; rows of others are
+            left out.
+        levels: Heights of thin reference lines, by the text that is written at them.
+        domain: Lowest and highest accuracy of the vertical axis; by default what the rows need.
+    """
+    import altair as alt
+
+    names = [name for name, _, _ in _SERIES.values()]
+    colours, dashes = [colour for _, colour, _ in _SERIES.values()], [dash for _, _, dash in _SERIES.values()]
+    # room to the right of each label: a reader's font may be wider than the one that was measured
+    legend = alt.Legend(
+        title=None, orient="bottom", labelLimit=400, columnPadding=44, symbolType="stroke", symbolSize=400,
+        symbolStrokeWidth=2.5, symbolOpacity=1.0,
+    )  # fmt: skip
+    limits: Any = alt.Undefined if domain is None else list(domain)
+    scale = alt.Scale(zero=False, nice=domain is None, domain=limits)
+    colour = alt.Scale(domain=names, range=colours)
+    x = alt.X("at:Q", title=horizontal_title, axis=alt.Axis(tickCount=6))
+    band = alt.Chart().mark_area(opacity=_BAND_OPACITY, clip=True).encode(
+        x=x, y=alt.Y("low:Q", title="accuracy", scale=scale, axis=alt.Axis(format=".0%")), y2="high:Q",
+        color=alt.Color("series:N", scale=colour, legend=legend),
+    )  # fmt: skip
+    line = alt.Chart().mark_line(strokeWidth=2.5, clip=True).encode(
+        x=x, y=alt.Y("mean:Q", title="accuracy", scale=scale),
+        color=alt.Color("series:N", scale=colour, legend=legend),
+        strokeDash=alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
+    )  # fmt: skip
+    values = alt.InlineData(values=_points(rows, horizontal=horizontal, panels=panels, panel_titles=panel_titles))
+    layers = [*_level_lines(levels or {}), band, line]
+    drawn = (
+        alt.layer(*layers, data=values)
+        .properties(width=340, height=240)
+        .facet(
+            facet=alt.Facet(
+                "panel:N", title=None, sort=list(panel_titles.values()), header=alt.Header(labelFontSize=14)
+            ),
+            columns=2,
+        )
+    )
+    chart: alt.FacetChart = styled(drawn, grid=0.5)
+    return chart
+
+
+def _points(
+    rows: Sequence[Row], *, horizontal: str, panels: str, panel_titles: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """One point for each line and series; the band is one deviation to each side."""
+    return [
+        {
+            "panel": panel_titles[row[panels]],
+            "series": name,
+            "at": row[horizontal],
+            "mean": row[key],
+            "low": row[key] - row[f"sd_{key}"],
+            "high": row[key] + row[f"sd_{key}"],
+        }
+        for row in rows
+        if row[panels] in panel_titles
+        for key, (name, _, _) in _SERIES.items()
+        if row[key] is not None
+    ]
+
+
+def _level_lines(levels: Mapping[str, float]) -> list[alt.Chart]:
+    """Thin lines over the whole width, each with its text; the rows' data is aggregated to one mark for each panel."""
+    import altair as alt
+
+    lines: list[alt.Chart] = []
+    for text, height in levels.items():
+        one = alt.Chart().transform_aggregate(points="count()", groupby=["panel"])
+        one = one.transform_calculate(height=str(height), text=f"'{text}'")
+        y = alt.Y("height:Q", title="accuracy")
+        lines.append(one.mark_rule(color=FAINT, strokeWidth=1.5).encode(y=y))
+        label = one.mark_text(align="right", baseline="bottom", dx=-4, dy=-2, color=INK, fontSize=11)
+        lines.append(label.encode(x=alt.value("width"), y=y, text="text:N"))
+    return lines
