@@ -41,7 +41,7 @@ peers: ## install the peers of the benchmark into .venv-peers
 	sh .ci/make-peers "$(PYTHON)"
 
 coverage-study: .venv/installed-dev ## the long coverage studies; writes docs/theory/coverage.md
-	$(BIN)/python -m tests.coverage_studies
+	$(BIN)/python -m lab.tests.coverage_studies
 
 experiments: .venv/installed-dev ## run the lab and write docs/experiments.md; some ten minutes
 	$(BIN)/everhold lab run all --output lab-output
@@ -53,10 +53,10 @@ clean: ## remove everything that can be made again
 .venv/bin/python:
 	sh .ci/make-venv "$(PYTHON)" .venv
 
-.venv/installed-demo: .venv/bin/python pyproject.toml constraints.txt
-	$(INSTALL) -c constraints.txt -e '.[demo]'
+.venv/installed-demo: .venv/bin/python pyproject.toml lab/pyproject.toml constraints.txt
+	$(INSTALL) -c constraints.txt -e '.[plots,sklearn]' -e lab
 	@touch $@
 
-.venv/installed-dev: .venv/bin/python pyproject.toml constraints.txt
-	$(INSTALL) -c constraints.txt -e '.[dev]'
+.venv/installed-dev: .venv/bin/python pyproject.toml lab/pyproject.toml constraints.txt
+	$(INSTALL) -c constraints.txt -e '.[dev]' -e 'lab[optuna]'
 	@touch $@ .venv/installed-demo

@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, chain_influences
 
 from everhold.dependence.markov_chain import MarkovChain
-from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, chain_influences
 from everhold.planning.inverse import radius_of
 from everhold.planning.wish import Wish
 

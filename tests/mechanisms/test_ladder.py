@@ -9,16 +9,16 @@ from functools import cache
 import numpy as np
 import pytest
 from contracts.mechanism_contract import INHERITED, MEANS, MechanismContract
+from everhold_lab.analysts import BoostingAnalyst
+from everhold_lab.releases.ladder_free import ParameterFreeLadder, discretised_radius
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everhold_lab.analysts import BoostingAnalyst
 from everhold.dependence import Groups
 from everhold.guarantees.description_length import LadderTree, log_ladder_size
 from everhold.guarantees.published import ladder_radius
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.ladder import Ladder
-from everhold_lab.releases.ladder_free import ParameterFreeLadder, discretised_radius
 from everhold.queries.evaluation import Evaluations
 
 # The contract, and the definition -------------------------------------------------------------------------------------

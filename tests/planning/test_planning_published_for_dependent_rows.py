@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import pytest
+from everhold_lab.theory.bayesian_privacy import chain_privacy_for
 
 from everhold.dependence import DependenceModel, Groups, Independent
-from everhold_lab.theory.bayesian_privacy import chain_privacy_for
 from everhold.guarantees.published import zhao_theorem_2_rows
 from everhold.planning import best_radius, plan
 from everhold.planning.inverse import published_bound, published_rows_needed, published_statements

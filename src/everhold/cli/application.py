@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
 
 from everhold.cli import (
     allotments,
-    audit,
     certificate,
-    demonstration,
     dependence,
     diagnose,
     holdouts,
-    lab,
     ledger,
     plan,
     purchases,
@@ -82,6 +80,8 @@ def everhold(
     """
 
 
-_MODULES = (plan, audit, holdouts, allotments, purchases, diagnose, dependence, ledger, certificate, demonstration, lab)
+_MODULES = (plan, holdouts, allotments, purchases, diagnose, dependence, ledger, certificate)
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)
+for point in entry_points(group="everhold.commands"):  # of other distributions, such as everhold-lab
+    point.load()(app)

@@ -381,7 +381,7 @@ def _lines(path: Path) -> list[str]:
 def _save(table: SyntheticTable, path: Path) -> None:
     """One line for each cell that has any weight."""
     if path.suffix.lower() == ".parquet":
-        from everhold_lab.running.results import write_parquet
+        from everhold.table_files import write_parquet
 
         write_parquet(path, table.to_rows())
         return

@@ -3,12 +3,8 @@
 from everhold.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold.mechanisms.averages import Empirical, SampleSplitting
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
-from everhold_lab.releases.gaussian_field import GaussianFieldMechanism
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.ladder import Ladder
-from everhold_lab.releases.ladder_free import ParameterFreeLadder
-from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon
-from everhold_lab.releases.one_shot import Release
 from everhold.mechanisms.privacy_budget import PrivacyBudget
 from everhold.mechanisms.sparse_vector import SparseVector
 from everhold.mechanisms.subsampling import RandomRows, Subsampling
@@ -17,19 +13,15 @@ from everhold.mechanisms.thresholdout import Thresholdout
 __all__ = [
     "MECHANISMS",
     "Empirical",
-    "GaussianFieldMechanism",
     "GaussianMechanism",
     "GuessAndCheck",
     "Ladder",
     "LaplaceMechanism",
-    "MarkovQuiltMechanism",
     "Mechanism",
-    "ParameterFreeLadder",
     "PrivacyBudget",
     "Promise",
     "Quote",
     "RandomRows",
-    "Release",
     "Replies",
     "SampleSplitting",
     "Source",
@@ -37,7 +29,6 @@ __all__ = [
     "State",
     "Subsampling",
     "Thresholdout",
-    "composed_epsilon",
 ]
 
 MECHANISMS: dict[str, type[Mechanism]] = {

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold_lab.releases.one_shot import positive
 from everhold.mechanisms.thresholdout import Thresholdout
-from everhold.privacy.curves import PureCurve, whole
+from everhold.privacy.curves import PureCurve, positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,15 @@ from scipy.special import erfcx, ndtr
 
 from everhold.privacy.kairouz import log_delta_pure
 
-__all__ = ["ApproximateCurve", "GaussianCurve", "PrivacyCurve", "PureCurve", "ZeroConcentratedCurve"]
+__all__ = [
+    "ApproximateCurve",
+    "GaussianCurve",
+    "PrivacyCurve",
+    "PureCurve",
+    "ZeroConcentratedCurve",
+    "positive",
+    "whole",
+]
 
 Floats = NDArray[np.float64]
 
@@ -438,3 +446,10 @@ def whole(value: int, name: str) -> int:
     if number < 1:
         raise ValueError(f"{name} is {value}; expected an integer of at least 1")
     return number
+
+
+def positive(value: float, name: str) -> float:
+    """A finite number above 0, or a ValueError that names it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < math.inf:
+        raise ValueError(f"{name} is {value!r}; expected a finite number above 0, such as 1")
+    return float(value)

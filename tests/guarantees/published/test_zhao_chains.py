@@ -3,8 +3,8 @@
 import math
 
 import pytest
-
 from everhold_lab.theory.bayesian_privacy import chain_leakage_from, chain_privacy_for
+
 from everhold.guarantees.published import (
     zhao_lemma_1,
     zhao_n_sharp,

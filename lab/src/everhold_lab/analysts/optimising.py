@@ -84,7 +84,7 @@ def _study(seed: int, first: int) -> Study:
         import optuna
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "the optimising analyst needs Optuna; install it with: pip install 'everhold[attacks]'", name="optuna"
+            "the optimising analyst needs Optuna; install it with: pip install 'everhold-lab[optuna]'", name="optuna"
         ) from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     drawn = int(np.random.default_rng([seed, first]).integers(2**31))

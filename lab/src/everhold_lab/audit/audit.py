@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.display import Display
+from everhold.mechanisms import MECHANISMS, Empirical
+from everhold.planning import tuned_mechanism
 from everhold_lab.analysts import (
     Analyst,
     BoostingAnalyst,
@@ -22,10 +25,7 @@ from everhold_lab.analysts import (
     HonestAnalyst,
     OptimisingAnalyst,
 )
-from everhold.display import Display
 from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome, play_once
-from everhold.mechanisms import MECHANISMS, Empirical
-from everhold.planning import tuned_mechanism
 
 if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold_lab.analysts import RandomRules, RunningVote, Vote
 from everhold.queries.metrics import accuracy
+from everhold_lab.analysts import RandomRules, RunningVote, Vote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -25,10 +25,10 @@ from everhold.queries.evaluation import Evaluations
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold_lab.analysts import Analyst, Vote
-    from everhold_lab.audit.dependent_boards import Population
     from everhold.mechanisms import Mechanism
     from everhold.privacy.noise import Noise
+    from everhold_lab.analysts import Analyst, Vote
+    from everhold_lab.audit.dependent_boards import Population
 
 __all__ = ["CoverageStudy", "CubeBoard", "StudyOutcome", "coverage_study", "play_once", "walsh_transform"]
 

@@ -136,7 +136,7 @@ def _finished(
                     )
             except ModuleNotFoundError as fault:
                 raise _MissingExtra(
-                    f"the lab needs the package {fault.name}; install it with pip install 'everhold[lab]'; what was "
+                    f"the lab needs the package {fault.name}; install it with pip install 'everhold-lab'; what was "
                     "played is kept"
                 ) from None
             except KeyboardInterrupt:

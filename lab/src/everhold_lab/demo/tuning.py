@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold_lab.demo.flights import CATEGORIES, KNOWN_BEFORE
 from everhold.queries.metrics import accuracy
+from everhold_lab.demo.flights import CATEGORIES, KNOWN_BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold_lab.experiments.linear_attributes import clipped_mean
 from everhold.queries.evaluation import UNIT, Evaluations
+from everhold_lab.experiments.linear_attributes import clipped_mean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold_lab.experiments.linear_attributes import AttributeLaw, Sample
     from everhold.mechanisms import Mechanism
     from everhold.privacy.noise import Noise
+    from everhold_lab.experiments.linear_attributes import AttributeLaw, Sample
 
 __all__ = ["AttributeHoldout", "PlainHoldout", "PromisingHoldout", "PublishedThresholdout", "Reported"]
 

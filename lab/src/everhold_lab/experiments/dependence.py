@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.stats import binom
 
-from everhold_lab.analysts import HillClimbingAnalyst
 from everhold.dependence import GaussianAR1
+from everhold.planning import tuned_mechanism
+from everhold_lab.analysts import HillClimbingAnalyst
 from everhold_lab.audit.coverage import play_once
 from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, Population
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
 from everhold_lab.experiments.panels import PanelPoint, panel_chart
 from everhold_lab.experiments.promises import promises_kept
-from everhold.planning import tuned_mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from everhold.mechanisms import GuessAndCheck, Mechanism, Thresholdout
+from everhold.privacy.noise import SeededNoise
 from everhold_lab.experiments.attribute_holdouts import (
     AttributeHoldout,
     PlainHoldout,
@@ -35,8 +37,6 @@ from everhold_lab.experiments.linear_attributes import (
     right_votes,
     vote_accuracy,
 )
-from everhold.mechanisms import GuessAndCheck, Mechanism, Thresholdout
-from everhold.privacy.noise import SeededNoise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

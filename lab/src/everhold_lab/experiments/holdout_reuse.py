@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold_lab.experiments.correlated_attributes import Attributes, Sample
     from everhold.mechanisms import Mechanism
     from everhold.privacy.noise import Noise
+    from everhold_lab.experiments.correlated_attributes import Attributes, Sample
 
 __all__ = ["Reuse", "reuse_holdout", "select"]
 

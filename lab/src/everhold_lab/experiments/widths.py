@@ -11,12 +11,12 @@ import numpy as np
 
 from everhold.errors import VacuousGuaranteeWarning
 from everhold.guarantees.published import hoeffding_radius
+from everhold.mechanisms import MECHANISMS
+from everhold.planning import plan
 from everhold_lab.audit.audit import audit_plan
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
 from everhold_lab.experiments.panels import PanelPoint, panel_chart
 from everhold_lab.experiments.promises import promises_kept
-from everhold.mechanisms import MECHANISMS
-from everhold.planning import plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

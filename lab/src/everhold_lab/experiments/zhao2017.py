@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from everhold.privacy.noise import SeededNoise
 from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder
 from everhold_lab.experiments.bands import accuracy_bands
 from everhold_lab.experiments.base import Experiment, Picture
@@ -20,7 +21,6 @@ from everhold_lab.experiments.correlated_attributes import Attributes
 from everhold_lab.experiments.error_shares import error_shares
 from everhold_lab.experiments.holdout_reuse import reuse_holdout
 from everhold_lab.experiments.zhao2017_analysts import PROTECTED, Case, Game, contender
-from everhold.privacy.noise import SeededNoise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,14 +11,14 @@ import numpy as np
 
 from everhold.dependence import Independent
 from everhold.guarantees.published import zhao_theorem_2_rows
-from everhold_lab.audit.dependent_boards import CopiedInOrder
 from everhold.mechanisms import Empirical, GuessAndCheck, Thresholdout
+from everhold_lab.audit.dependent_boards import CopiedInOrder
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
+    from everhold.mechanisms import Mechanism
     from everhold_lab.audit.dependent_boards import Population
     from everhold_lab.experiments.correlated_attributes import Attributes
-    from everhold.mechanisms import Mechanism
 
 __all__ = ["PROTECTED", "Case", "Contender", "Game", "contender", "rows_of_theorem_2"]
 

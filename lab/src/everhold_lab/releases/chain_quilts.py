@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from everhold.dependence.chain_mixing import Chain, Contraction
+from everhold.dependence.chain_influence import (
+    TINY,
+    influence_bound,
+    log_ratios,
+    mixing_of,
+    powers_of,
+    radii_of,
+    sides_of,
+    stationary_sides,
+)
+from everhold.dependence.chain_mixing import Chain
 from everhold.dependence.quilt import Quilt
 from everhold.errors import DependenceError
 
@@ -24,7 +34,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence.markov_chain import MarkovChain
 
-__all__ = ["MOST_ROWS_FROM_A_LAW", "REACH", "ChainSearch", "search", "sides_of"]
+__all__ = ["MOST_ROWS_FROM_A_LAW", "REACH", "ChainSearch", "search"]
 
 MOST_ROWS_FROM_A_LAW = 1000
 """Most rows of a chain that does not start in its stationary law: every row is searched on its own."""
@@ -33,9 +43,6 @@ REACH = 2048
 """Quilts further away than this are not looked at; the scale is right without them, though perhaps not the smallest."""
 
 _FIRST_REACH = 16
-_TINY = 1e-290  # a probability below it has lost digits
-_ROUNDING = 2.0**-50
-_SAFETY = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,70 +93,22 @@ def search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool = True)
         DependenceError: If that is not possible for the model.
     """
     if model.initial != "stationary":
-        if not exact or _radii(model) is not None:
+        if not exact or radii_of(model) is not None:
             raise DependenceError(
                 "the chain starts in a law of its own; expected 'stationary' for an approximate search, or for a "
                 "matrix that is known only up to radii; leave the initial law out"
             )
         law = np.array(model.initial)
         return from_law(Chain(model.transition).transition, law / law.sum(), rows=rows, epsilon=epsilon)
-    if exact or _radii(model) is not None:
+    if exact or radii_of(model) is not None:
         return _search(lambda reach: sides_of(model, reach), rows=rows, epsilon=epsilon)
     norm, least = mixing_of(Chain(model.transition))
     return stationary_bound(norm=norm, least=least, rows=rows, epsilon=epsilon)
 
 
-def sides_of(model: MarkovChain, reach: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Influences on one row before and on one row after, of a stationary chain or all chains of a set.
-
-    Returns:
-        Two arrays of shape (reach, states, states), for the distances 1, 2, ... and the pairs of states of the row; of
-        shape (reach, 1, 1) for a set, where pairs of states are not told apart.
-
-    Raises:
-        DependenceError: If the chain is not stationary.
-    """
-    if model.initial != "stationary":
-        raise DependenceError("the chain starts in a law of its own; expected a stationary chain; leave it out")
-    chain, radii = Chain(model.transition), _radii(model)
-    if radii is None:
-        return stationary_sides(chain.transition, chain.stationary, reach)
-    contraction = Contraction(chain, radii).at(1, reach + 1) * (1.0 + _SAFETY)
-    growth = set_growth(chain.transition, radii, contraction)
-    later = (np.log1p(growth) * (1.0 + _SAFETY))[:, None, None]
-    return 2.0 * later, later
-
-
-def mixing_of(chain: Chain) -> tuple[float, float]:
-    """Norm of the kernel on mean-zero functions, rounded up, and least stationary probability, rounded down."""
-    return chain.norm, float(chain.stationary.min()) * (1.0 - _SAFETY)
-
-
-def _radii(model: MarkovChain) -> NDArray[np.float64] | None:
-    radii = np.array(model.uncertainty or (0.0,))
-    return radii if radii.any() else None
-
-
 def stationary(transition: NDArray[np.float64], law: NDArray[np.float64], *, rows: int, epsilon: float) -> ChainSearch:
     """The best quilts of a stationary chain; see `stationary_sides`."""
     return _search(lambda reach: stationary_sides(transition, law, reach), rows=rows, epsilon=epsilon)
-
-
-def stationary_sides(
-    transition: NDArray[np.float64], law: NDArray[np.float64], reach: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Influences of a row of a stationary chain on one row before and on one after; see `sides_of`.
-
-    Args:
-        transition: Row-stochastic matrix, shape (states, states).
-        law: Its stationary law, shape (states,); states of probability 0 are left out.
-        reach: Largest distance.
-    """
-    kept = law > 0.0
-    transition, law = transition[np.ix_(kept, kept)], law[kept]
-    forward, possible = _powers(transition, reach)
-    backward = forward.transpose(0, 2, 1) * law / law[:, None]
-    return _ratios(backward, possible.transpose(0, 2, 1)), _ratios(forward, possible)
 
 
 def stationary_bound(*, norm: float, least: float, rows: int, epsilon: float) -> ChainSearch:
@@ -172,37 +131,6 @@ def stationary_bound(*, norm: float, least: float, rows: int, epsilon: float) ->
     return _search(sides, rows=rows, epsilon=epsilon)
 
 
-def set_growth(
-    transition: NDArray[np.float64], radii: NDArray[np.float64], contraction: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """``r_t`` with ``P^t(x, y) <= (1 + r_t) P^t(x', y)`` for t = 1 .. and all chains P near an estimate; rounded up.
-
-    Every entry of ``P^h`` is within ``e_h(y) = max(radii)/2 sum_{j<h} (max_x Q^j(x, y) - min_x Q^j(x, y))`` of that of
-    ``Q^h``, which gives its range ``[low, high]``, and ``r_t = min_h d_(t-h) max_y (high - low)/low``. Forwards the
-    ratio is ``1 + r_t``; backwards ``P^t(y, x)/pi(x)`` is between ``1/(1 + r_t)`` and ``1 + r_t``, so that the ratio is
-    at most its square.
-    """
-    reach = len(contraction) - 1
-    powers = np.concatenate([np.eye(len(transition))[None], _powers(transition, reach)[0]])
-    most, least = powers.max(axis=1), powers.min(axis=1)
-    drift = float(radii.max()) / 2.0 * np.cumsum(most - least, axis=0)[:-1] + _ROUNDING * reach
-    high, low = most[1:] + drift, least[1:] - drift
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own = np.where(low > 0.0, (high - low) / low, math.inf).max(axis=1)
-    return np.array([np.min(own[:t] * np.maximum(contraction[t - 1 :: -1][:t], _TINY)) for t in range(1, reach + 1)])
-
-
-def influence_bound(distance: NDArray[np.int64], *, norm: float, least: float) -> NDArray[np.float64]:
-    """``ln((1 + d_t)/(1 - d_t))``, ``d_t = norm^t (1/least - 1)``; infinite where ``d_t >= 1``.
-
-    ``|P^t(x,y)/pi(y) - 1| <= d_t`` forwards and backwards, so it bounds the influence across t steps; those of both
-    sides add up (proof in the guide on releases for dependent rows).
-    """
-    far = norm**distance * (1.0 / least - 1.0) * (1.0 + _ROUNDING * distance)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(far < 1.0, np.log1p(far) - np.log1p(-far), math.inf) * (1.0 + _ROUNDING)
-
-
 def from_law(transition: NDArray[np.float64], law: NDArray[np.float64], *, rows: int, epsilon: float) -> ChainSearch:
     """The best quilts of a chain whose first row has a given law.
 
@@ -216,15 +144,15 @@ def from_law(transition: NDArray[np.float64], law: NDArray[np.float64], *, rows:
             rows=rows,
         )
     laws = _laws(transition, law, rows)
-    forward, possible = _powers(transition, rows - 1)
-    right = _ratios(forward, possible)
+    forward, possible = powers_of(transition, rows - 1)
+    right = log_ratios(forward, possible)
     found = []
     for row, here in enumerate(laws):
         kept = here > 0.0
         pairs = kept[:, None] & kept
         before = np.array(laws[:row][::-1]).reshape(row, 1, len(law))
         backward = forward[:row].transpose(0, 2, 1) * before / np.where(kept, here, 1.0)[:, None]
-        left = _ratios(backward, possible[:row].transpose(0, 2, 1) & (before > 0.0))
+        left = log_ratios(backward, possible[:row].transpose(0, 2, 1) & (before > 0.0))
         sides = np.where(pairs, left, -math.inf), np.where(pairs, right[: rows - 1 - row], -math.inf)
         found.append(_best_of_row(*sides, row=row, rows=rows, epsilon=epsilon))
     return _collected(found)
@@ -236,7 +164,7 @@ def _laws(transition: NDArray[np.float64], law: NDArray[np.float64], rows: int) 
     for _ in range(rows - 1):
         laws.append(laws[-1] @ transition)
         possible = (possible.astype(np.float64) @ (transition > 0.0)) > 0.0
-        if np.any(laws[-1][possible] < _TINY):
+        if np.any(laws[-1][possible] < TINY):
             raise DependenceError(
                 "a state of the chain has a positive probability below 1e-290; expected larger ones or exact zeros; "
                 "merge the rarest states"
@@ -329,36 +257,6 @@ def _two_sided(
 def _scale(count: NDArray[np.int64], influence: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
     with np.errstate(divide="ignore"):
         return np.where(influence < epsilon, count / np.maximum(epsilon - influence, 0.0), math.inf)
-
-
-def _powers(transition: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """``P^1 .. P^most`` and where they are positive, each of shape (most, states, states)."""
-    states = len(transition)
-    powers = np.empty((most, states, states))
-    possible = np.empty((most, states, states), dtype=bool)
-    power, reached = np.eye(states), np.eye(states, dtype=bool)
-    for step in range(most):
-        power = power @ transition
-        reached = (reached.astype(np.float64) @ (transition > 0.0)) > 0.0
-        powers[step], possible[step] = power, reached
-    return powers, possible
-
-
-def _ratios(kernels: NDArray[np.float64], possible: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """``max_y ln K(x,y)/K(x',y)`` for each distance and pair x, x'; shape (distances, states, states), rounded up.
-
-    Where K(x,y) = 0 there is nothing to see; where only K(x',y) = 0 the ratio is infinite. A probability so small that
-    it lost its digits counts as 0 below the line and as itself above it.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        above = np.log(np.maximum(kernels, _TINY))
-        below = np.where(kernels >= _TINY, np.log(kernels), -math.inf)
-        largest = np.full(kernels.shape[:2] + kernels.shape[1:2], -math.inf)
-        for y in range(kernels.shape[2]):
-            ratio = np.where(possible[:, :, None, y], above[:, :, None, y] - below[:, None, :, y], -math.inf)
-            np.maximum(largest, ratio, out=largest)
-    distance = np.arange(1, len(kernels) + 1)[:, None, None]
-    return np.asarray(largest + _ROUNDING * distance * kernels.shape[2])
 
 
 def _collected(found: list[_Found]) -> ChainSearch:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.errors import DependenceError
-from everhold_lab.releases.one_shot import NoiseGrid, Release, positive
+from everhold.privacy.curves import positive
+from everhold_lab.releases.one_shot import NoiseGrid, Release
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

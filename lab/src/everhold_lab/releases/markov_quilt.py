@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from everhold.dependence.chain_mixing import Chain
 from everhold.dependence.factors import FactorModel
 from everhold.dependence.influence import quilt_influence
 from everhold.dependence.markov_chain import MarkovChain
@@ -17,8 +16,9 @@ from everhold.dependence.networks import Network
 from everhold.dependence.quilt import Quilt, quilts_by_distance, tree_quilts
 from everhold.display import Display
 from everhold.errors import DependenceError
-from everhold.mechanisms import chain_quilts
-from everhold_lab.releases.one_shot import NoiseGrid, Release, positive
+from everhold.privacy.curves import positive
+from everhold_lab.releases import chain_quilts
+from everhold_lab.releases.one_shot import NoiseGrid, Release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.privacy.noise import Noise
 
-__all__ = ["MOST_ROWS", "ActiveQuilt", "MarkovQuiltMechanism", "chain_influences", "composed_epsilon"]
+__all__ = ["MOST_ROWS", "ActiveQuilt", "MarkovQuiltMechanism", "composed_epsilon"]
 
 MOST_ROWS = 1_000_000
 """Most rows of one release: the quilt of every row is found and kept."""
@@ -270,33 +270,6 @@ def composed_epsilon(mechanisms: Sequence[MarkovQuiltMechanism]) -> float:
 
 def _same_search(first: MarkovQuiltMechanism, other: MarkovQuiltMechanism) -> bool:
     return (first.epsilon, first.search) == (other.epsilon, other.search)
-
-
-def chain_influences(chain: MarkovChain, distances: int) -> dict[str, NDArray[np.float64]]:
-    """Max-influence of a row of a stationary chain on rows at the distances 1, 2, ...; all arrays of that length.
-
-    Args:
-        chain: A chain.
-        distances: Largest distance.
-
-    Returns:
-        Upper bounds, exact for a known chain: on one later row, on one earlier row, on both; for a known chain also the
-        bound for both from the spectral gap.
-
-    Raises:
-        DependenceError: If the chain is not declared to be stationary.
-    """
-    before, after = chain_quilts.sides_of(chain, distances)
-    found = {
-        "both sides": (before + after).max(axis=(1, 2)),
-        "one row later": after.max(axis=(1, 2)),
-        "one row earlier": before.max(axis=(1, 2)),
-    }
-    if chain.uncertainty is None:
-        norm, least = chain_quilts.mixing_of(Chain(chain.transition))
-        bound = chain_quilts.influence_bound(np.arange(1, distances + 1), norm=norm, least=least)
-        found["bound from the spectral gap"] = 2.0 * bound
-    return found
 
 
 def _searched(mechanism: MarkovQuiltMechanism) -> _Search:

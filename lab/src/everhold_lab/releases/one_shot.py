@@ -13,7 +13,7 @@ from everhold.privacy.noise import LARGEST_SCALE
 if TYPE_CHECKING:
     from everhold.privacy.noise import Noise
 
-__all__ = ["NoiseGrid", "Release", "positive"]
+__all__ = ["NoiseGrid", "Release"]
 
 _FINE = 30  # the noise scale is about 2**30 steps of the grid
 _LEAST_STEPS = 2**10
@@ -113,10 +113,3 @@ class NoiseGrid:
     def drawn_scale(self) -> float:
         """The noise scale in the units of the query."""
         return float(self.scale * self.step)
-
-
-def positive(value: float, name: str) -> float:
-    """A finite number above 0, or a ValueError that names it."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < math.inf:
-        raise ValueError(f"{name} is {value!r}; expected a finite number above 0, such as 1")
-    return float(value)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from everhold.charts import ClimbPoint
-    from everhold_lab.demo.story import DemoResult, Outcome
     from everhold_lab.demo.dependent_flights import Worth
+    from everhold_lab.demo.story import DemoResult, Outcome
     from everhold_lab.demo.tuning import Trial
 
 __all__ = ["BARE", "EVERHOLD", "closing_of_worth", "closing_paragraph", "print_result", "save_climb", "save_worth"]

@@ -26,7 +26,7 @@ th.text, td.text { text-align: left; } .kept::before { content: "kept: "; color:
 .findings { list-style: none; padding: 0; } figure { margin: 1.5rem 0; } section { margin-bottom: 4rem; }
 @media (prefers-color-scheme: dark) { .kept::before { color: #3fb950; } .broken::before { color: #ff7b72; } }
 </style>"""
-_NO_PICTURES = "Pictures need the extra: <code>pip install 'everhold[lab]'</code>, then run the same command again."
+_NO_PICTURES = "Pictures need the extra: <code>pip install 'everhold-lab'</code>, then run the same command again."
 _NAMES = {
     "experiment", "title", "source", "about", "parameters", "repetitions", "seed", "seconds", "machine", "everhold",
     "findings", "pictures", "rows",

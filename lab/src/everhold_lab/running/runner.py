@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_EXTRA = "pip install 'everhold[lab]'"
+_EXTRA = "pip install 'everhold-lab'"
 _MOST_SEED = 2**63
 
 

@@ -1,0 +1,1 @@
+"""Games that play analysts against a holdout, and count broken promises."""

@@ -1,0 +1,1 @@
+"""Pictures that only the laboratory draws."""

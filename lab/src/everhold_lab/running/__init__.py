@@ -1,0 +1,1 @@
+"""Running experiments: checkpoints, results, reports."""

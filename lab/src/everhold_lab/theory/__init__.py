@@ -1,0 +1,1 @@
+"""Tools of theory: Bayesian privacy by enumeration, inference after selection."""
