@@ -14,7 +14,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-collect_ignore_glob = ["tests/**/conftest.py"]  # no examples in there, and doctest would import them under one name
+# no examples in there, and doctest would import them all under one name
+collect_ignore_glob = ["tests/**/conftest.py", "lab/tests/conftest.py"]
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("hunt", derandomize=False, deadline=None, print_blob=True)

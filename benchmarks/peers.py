@@ -38,7 +38,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from everhold_lab.analysts import HillClimbingAnalyst, HonestAnalyst, RandomRules, RunningVote, best_claim
 
 from benchmarks.peer_bare import BareHoldout, FoldedRows, SplitRows
 from benchmarks.peer_base import OVERFITS, Questions, Sample
@@ -46,14 +45,15 @@ from benchmarks.peer_diffprivlib import AccountedMeans, is_installed
 from benchmarks.peer_everhold import SealedHoldout
 from benchmarks.peer_opendp import GaussianComposition, LaplaceThresholdout
 from everhold.display import text_table
+from everhold_lab.analysts import HillClimbingAnalyst, HonestAnalyst, RandomRules, RunningVote, best_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from everhold_lab.analysts import Analyst, Vote
     from numpy.typing import NDArray
 
     from benchmarks.peer_base import Peer
+    from everhold_lab.analysts import Analyst, Vote
 
 __all__ = ["Game", "Size", "measure", "peers_for", "play"]
 

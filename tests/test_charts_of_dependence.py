@@ -4,15 +4,17 @@ import itertools
 
 import numpy as np
 import pytest
-from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, chain_influences
 
+from everhold.dependence.chain_influence import chain_influences
 from everhold.dependence.markov_chain import MarkovChain
 from everhold.planning.inverse import radius_of
 from everhold.planning.wish import Wish
+from everhold_lab.releases import MarkovQuiltMechanism
 
 vl_convert = pytest.importorskip("vl_convert")
 
-from everhold.charts_of_dependence import correlation_chart, influence_chart, quilts_chart  # noqa: E402  needs the extra
+from everhold.charts_of_dependence import correlation_chart, influence_chart  # noqa: E402  needs the extra
+from everhold_lab.charts.quilts import quilts_chart  # noqa: E402
 
 CHAIN = MarkovChain([[0.8, 0.2], [0.3, 0.7]])
 ONE_WAY = MarkovChain([[0.8, 0.15, 0.05], [0.1, 0.6, 0.3], [0.4, 0.1, 0.5]])  # not reversible

@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from everhold_lab.commands.quilt_lines import EveryRow
-from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
 from everhold.dependence import Groups, dependence_from_dict
 from everhold.dependence.markov_chain import MarkovChain
 from everhold.planning import plan
+from everhold_lab.commands.quilt_lines import EveryRow
+from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
 CHAIN = {"kind": "markov_chain", "transition": [[0.8, 0.2], [0.3, 0.7]], "initial": "stationary"}
 QUILTS = ("dependence", "quilts", "--rows", "100", "--epsilon", "1")

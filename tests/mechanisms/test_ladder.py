@@ -9,8 +9,6 @@ from functools import cache
 import numpy as np
 import pytest
 from contracts.mechanism_contract import INHERITED, MEANS, MechanismContract
-from everhold_lab.analysts import BoostingAnalyst
-from everhold_lab.releases.ladder_free import ParameterFreeLadder, discretised_radius
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +18,8 @@ from everhold.guarantees.published import ladder_radius
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.ladder import Ladder
 from everhold.queries.evaluation import Evaluations
+from everhold_lab.analysts import BoostingAnalyst
+from everhold_lab.releases.ladder_free import ParameterFreeLadder, discretised_radius
 
 # The contract, and the definition -------------------------------------------------------------------------------------
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import pytest
-from everhold_lab.theory.bayesian_privacy import chain_privacy_for
 
 from everhold.dependence import DependenceModel, Groups, Independent
 from everhold.guarantees.published import zhao_theorem_2_rows
 from everhold.planning import best_radius, plan
 from everhold.planning.inverse import published_bound, published_rows_needed, published_statements
 from everhold.planning.wish import LEAST_RADIUS, Wish
+from everhold_lab.theory.bayesian_privacy import chain_privacy_for
 
 LABEL = "published, proof incomplete"
 SESSION = {"queries": 100, "overfits": 2, "confidence": 0.95, "slack": 1 / 3}

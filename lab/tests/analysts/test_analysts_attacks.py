@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+
+from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck
 from everhold_lab.analysts import (
     BoostingAnalyst,
     CrowdAnalyst,
@@ -21,8 +23,6 @@ from everhold_lab.analysts import (
 )
 from everhold_lab.audit.boards import BareBoard
 from everhold_lab.audit.coverage import coverage_study
-
-from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck
 
 ROWS = 1_000
 

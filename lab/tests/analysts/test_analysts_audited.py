@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from everhold_lab.audit.audit import ANALYSTS, MORE_ANALYSTS, audit
 
 WISH = {"overfits": 1, "confidence": 0.8, "mechanisms": ["guess_and_check"]}

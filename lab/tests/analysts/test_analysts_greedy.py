@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from everhold_lab.analysts import GreedySelectionAnalyst
-from everhold_lab.audit.coverage import coverage_study
 
 from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck
+from everhold_lab.analysts import GreedySelectionAnalyst
+from everhold_lab.audit.coverage import coverage_study
 
 
 class Told:

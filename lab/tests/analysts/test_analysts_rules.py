@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from everhold_lab.analysts import RandomRules, RunningVote, Vote
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from everhold_lab.analysts import RandomRules, RunningVote, Vote
 
 KEYS = np.random.default_rng(0).integers(0, 2**63, 500).astype(np.uint64)
 LABELS = np.random.default_rng(1).random(500) < 0.3

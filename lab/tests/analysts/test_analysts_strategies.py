@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from everhold_lab.analysts import Claim, HillClimbingAnalyst, HonestAnalyst, RandomRules, RunningVote, Vote, best_claim
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
-from everhold_lab import audit as room
-from everhold_lab.audit.audit import ANALYSTS, audit, audit_plan
 
 from everhold.mechanisms import MECHANISMS, Empirical
 from everhold.planning import plan
+from everhold_lab.audit import audit as room
+from everhold_lab.audit.audit import ANALYSTS, audit, audit_plan
 
 SMALL = {"rows": 1_100, "queries": 1_000, "overfits": 1, "confidence": 0.8}
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+import everhold as eh
+from everhold.mechanisms import Ladder
 from everhold_lab.analysts import (
     BoostingAnalyst,
     CrowdAnalyst,
@@ -14,9 +17,6 @@ from everhold_lab.analysts import (
     row_keys,
 )
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
-
-import everhold as eh
-from everhold.mechanisms import Ladder
 
 ROWS = 400
 LABEL = np.random.default_rng(0).integers(0, 2, 2 * ROWS)

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck, SampleSplitting
+from everhold.privacy.noise import SeededNoise
 from everhold_lab.analysts import HillClimbingAnalyst, HonestAnalyst, Vote
 from everhold_lab.audit.coverage import (
     CoverageStudy,
@@ -17,11 +22,6 @@ from everhold_lab.audit.coverage import (
     walsh_transform,
 )
 from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder
-from hypothesis import given
-from hypothesis import strategies as st
-
-from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck, SampleSplitting
-from everhold.privacy.noise import SeededNoise
 
 
 def parity_rules(rows: int) -> np.ndarray:

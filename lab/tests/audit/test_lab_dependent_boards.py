@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, uniform_copying
 
 from everhold.dependence import Groups, MarkovChain
 from everhold.privacy.curves import GaussianCurve
+from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, uniform_copying
 
 MANY = 1 << 40  # points: records that are not copied are different
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from everhold_lab.charts.worth import WorthBar, worth_chart
 
 vl_convert = pytest.importorskip("vl_convert")

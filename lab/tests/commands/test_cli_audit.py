@@ -5,7 +5,8 @@ import io
 import json
 
 import pytest
-from everhold_lab import audit as room
+
+from everhold_lab.audit import audit as room
 
 QUICK = ("--queries", "60", "--overfits", "1", "--analysts", "honest,climbing", "--runs", "2")
 

@@ -8,9 +8,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-from everhold_lab import experiments, runner
 
-from everhold.cli import lab
+from everhold_lab import experiments
+from everhold_lab.commands import lab
+from everhold_lab.running import runner
 
 _FILE = Path(__file__).parents[1] / "experiments" / "lab_experiments.py"
 

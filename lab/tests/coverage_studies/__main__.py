@@ -1,7 +1,7 @@
 """The long form of the coverage studies: every mechanism against every analyst, at several sizes.
 
-Run `python -m lab.tests.coverage_studies` in the root of the repository; it writes docs/theory/coverage.md. With `--only
-independent` or `--only dependent` it plays one part, and leaves the other part of the page as it is.
+Run `python -m lab.tests.coverage_studies` in the root of the repository; it writes docs/theory/coverage.md. With
+`--only independent` or `--only dependent` it plays one part, and leaves the other part of the page as it is.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from everhold.mechanisms import MECHANISMS
 from everhold_lab.audit.audit import ANALYSTS, Audit, AuditLine, audit
 from everhold_lab.audit.coverage import CoverageStudy
-
-from everhold.mechanisms import MECHANISMS
 
 from .dependent_cases import CASES, DependentCase
 

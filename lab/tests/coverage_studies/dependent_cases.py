@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from everhold.dependence import Independent
+from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold_lab.analysts import (
     Analyst,
     FingerprintingAnalyst,
@@ -14,9 +16,6 @@ from everhold_lab.analysts import (
 )
 from everhold_lab.audit.coverage import CoverageStudy, coverage_study
 from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, Population
-
-from everhold.dependence import Independent
-from everhold.mechanisms import MECHANISMS, Mechanism
 
 ROUNDS = 4
 VOTES = 40  # questions kept for votes: the tracer asks 37, all others fewer

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from everhold_lab.analysts import Analyst, HillClimbingAnalyst, HonestAnalyst
-from everhold_lab.audit.coverage import CoverageStudy, coverage_study
-
 from everhold.mechanisms import (
     Empirical,
     GaussianMechanism,
@@ -20,6 +17,8 @@ from everhold.mechanisms import (
     Subsampling,
     Thresholdout,
 )
+from everhold_lab.analysts import Analyst, HillClimbingAnalyst, HonestAnalyst
+from everhold_lab.audit.coverage import CoverageStudy, coverage_study
 
 ROUNDS = 4
 VOTES = ROUNDS + 2  # "always no", one vote a round, and one for a round that is cut short

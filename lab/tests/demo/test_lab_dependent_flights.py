@@ -6,6 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everhold.dependence import Groups, Independent
+from everhold.errors import DependenceError
+from everhold.holdout import Holdout
 from everhold_lab.demo.dependent_flights import (
     ASSUMPTIONS,
     DEPARTURE,
@@ -17,12 +23,6 @@ from everhold_lab.demo.dependent_flights import (
     worth_of,
 )
 from everhold_lab.demo.flights import Flights, split_flights
-from hypothesis import given
-from hypothesis import strategies as st
-
-from everhold.dependence import Groups, Independent
-from everhold.errors import DependenceError
-from everhold.holdout import Holdout
 
 
 @pytest.fixture(scope="module")

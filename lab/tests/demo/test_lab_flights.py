@@ -6,6 +6,7 @@ import builtins
 
 import numpy as np
 import pytest
+
 from everhold_lab.demo.flights import CATEGORIES, KNOWN_BEFORE, load_flights, split_flights
 
 

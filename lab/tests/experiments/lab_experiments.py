@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+
 from everhold_lab.experiments.base import Experiment, Picture
 from everhold_lab.running.runner import run
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from everhold_lab.analysts import HillClimbingAnalyst
 
 from benchmarks.peer_base import OVERFITS, Questions, Sample
 from benchmarks.peer_diffprivlib import is_installed
 from benchmarks.peer_opendp import GaussianComposition, LaplaceThresholdout, threshold_failure
 from benchmarks.peers import Game, Size, measure, peers_for, play
 from everhold.guarantees.published import jung_2020
+from everhold_lab.analysts import HillClimbingAnalyst
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

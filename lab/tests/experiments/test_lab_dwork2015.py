@@ -7,6 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lab_games import played
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from everhold.charts import svg_text
+from everhold.mechanisms import GuessAndCheck
+from everhold.privacy.noise import SeededNoise
+from everhold.queries.evaluation import clip_to_grid
 from everhold_lab.experiments.attribute_holdouts import (
     AttributeHoldout,
     PlainHoldout,
@@ -25,16 +35,6 @@ from everhold_lab.experiments.linear_attributes import (
     right_votes,
     vote_accuracy,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from lab_games import played
-from scipy.integrate import quad
-from scipy.stats import norm
-
-from everhold.charts import svg_text
-from everhold.mechanisms import GuessAndCheck
-from everhold.privacy.noise import SeededNoise
-from everhold.queries.evaluation import clip_to_grid
 
 SMALL = Dwork2015(rows=1_600, attributes=1_600, counts=(0, 10, 20, 80))
 REPETITIONS = 24

@@ -6,6 +6,9 @@ import json
 
 import numpy as np
 import pytest
+from lab_games import played
+
+from everhold.mechanisms import Ladder
 from everhold_lab.analysts import Vote
 from everhold_lab.experiments.ladder_attack import LadderAttack
 from everhold_lab.experiments.leaderboards import (
@@ -17,9 +20,6 @@ from everhold_lab.experiments.leaderboards import (
     leaderboard,
     tuned_for,
 )
-from lab_games import played
-
-from everhold.mechanisms import Ladder
 
 SMALL = LadderAttack(rows=1_000, submissions=(1, 10, 200))
 ATTACKS = ("boosting", "hill climbing", "crowd")

@@ -1,6 +1,7 @@
 """Whether promises were kept: more failures than chance allows are found, also of one kind among many."""
 
 import pytest
+
 from everhold_lab.experiments.promises import promises_kept
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from everhold_lab.experiments.widths import Widths
 from lab_games import drawn_points, played
 
 from everhold.guarantees.published import STATEMENTS, hoeffding_radius
 from everhold.planning import tuned_mechanism
+from everhold_lab.experiments.widths import Widths
 
 SMALL = Widths(rows=(1_024, 4_096), queries=(16, 64), overfits=(1, 3), usual_queries=32, most_played=1_024)
 

@@ -9,11 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, uniform_copying
-from everhold_lab.experiments.correlated_attributes import Attributes, Sample
-from everhold_lab.experiments.holdout_reuse import reuse_holdout, select
-from everhold_lab.experiments.zhao2017 import Figure2, Figure3
-from everhold_lab.experiments.zhao2017_analysts import PROTECTED, Case, Game, contender, rows_of_theorem_2
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +17,11 @@ from everhold.guarantees.published import zhao_theorem_2_rows
 from everhold.mechanisms import Empirical, GuessAndCheck
 from everhold.privacy.curves import GaussianCurve
 from everhold.privacy.noise import SeededNoise
+from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, uniform_copying
+from everhold_lab.experiments.correlated_attributes import Attributes, Sample
+from everhold_lab.experiments.holdout_reuse import reuse_holdout, select
+from everhold_lab.experiments.zhao2017 import Figure2, Figure3
+from everhold_lab.experiments.zhao2017_analysts import PROTECTED, Case, Game, contender, rows_of_theorem_2
 
 CHAIN, GROUPS = CopiedInOrder(points=16, correlation=0.5), CopiedInGroups(points=1, size=5)
 LAW = Attributes(count=60, knowing=3, agreement=0.7)

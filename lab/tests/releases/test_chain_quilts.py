@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from everhold_lab.releases.chain_quilts import from_law, influence_bound, search, sides_of, stationary, stationary_bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold.dependence.markov_chain import MarkovChain
 from everhold.errors import DependenceError
-from everhold.mechanisms import chain_quilts
+from everhold_lab.releases import chain_quilts
+from everhold_lab.releases.chain_quilts import from_law, influence_bound, search, sides_of, stationary, stationary_bound
 
 THREE = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]])  # not reversible
 STICKY = np.array([[0.95, 0.05], [0.1, 0.9]])

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from everhold_lab.releases.gaussian_field import GaussianFieldMechanism
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold.errors import DependenceError
 from everhold.privacy.noise import SecureNoise, SeededNoise
+from everhold_lab.releases.gaussian_field import GaussianFieldMechanism
 
 
 def positive_field(rows, seed, *, density=0.6):

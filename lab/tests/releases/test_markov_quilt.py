@@ -6,14 +6,15 @@ import math
 
 import numpy as np
 import pytest
-from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, chain_influences, composed_epsilon
 
 from everhold.dependence import Groups
+from everhold.dependence.chain_influence import chain_influences
 from everhold.dependence.factors import Factor, FactorModel
 from everhold.dependence.markov_chain import MarkovChain
 from everhold.dependence.networks import BayesianNetwork
 from everhold.errors import DependenceError
 from everhold.privacy.noise import SecureNoise, SeededNoise
+from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon
 
 CHAIN = MarkovChain([[0.75, 0.25], [0.4, 0.6]])
 RNG = np.random.default_rng(5)

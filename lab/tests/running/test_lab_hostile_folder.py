@@ -3,9 +3,10 @@
 import json
 
 import pytest
+from lab_experiments import Coins, Dice
+
 from everhold_lab.running.results_page import write_report
 from everhold_lab.running.runner import run
-from lab_experiments import Coins, Dice
 
 DOCUMENT = {
     "experiment": "evil", "title": "<script>a</script>", "source": "<b>", "about": "</p><img src=x>",

@@ -14,11 +14,12 @@ from pathlib import Path
 import duckdb
 import lab_experiments
 import pytest
-from everhold_lab import results_page, runner
+from lab_experiments import Coins, Dice
+
+from everhold_lab.running import results_page, runner
 from everhold_lab.running.checkpoint import Task, task_seed
 from everhold_lab.running.results import write_parquet
 from everhold_lab.running.runner import run
-from lab_experiments import Coins, Dice
 
 
 def stored(folder: Path, name: str = "dice") -> list[tuple]:

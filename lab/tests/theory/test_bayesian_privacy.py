@@ -6,6 +6,10 @@ import math
 import numpy as np
 import pytest
 from dependence.tiny_models import randomised_response
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from everhold.guarantees.published import blanket_price, quilt_price, zhao_lemma_2, zhao_lemma_3
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_leakage,
     bayesian_privacy,
@@ -16,10 +20,6 @@ from everhold_lab.theory.bayesian_privacy import (
     leakage_from,
     privacy_for,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from everhold.guarantees.published import blanket_price, quilt_price, zhao_lemma_2, zhao_lemma_3
 
 COPIES = np.array([[0.4, 0.0], [0.0, 0.6]])
 

@@ -4,6 +4,15 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+from tiny_worlds import QUERIES, binary_data, independent_law, noisy_mean, randomised_response, two_questions
+
+from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.exceedance import gaussian_exceedance
+from everhold.guarantees.transfer import transfer_radius
+from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold_lab.theory.post_selection import (
     corrected_level,
     corrected_p_value,
@@ -14,15 +23,6 @@ from everhold_lab.theory.post_selection import (
     selected_p_value,
     selected_radius,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import binom, norm
-from tiny_worlds import QUERIES, binary_data, independent_law, noisy_mean, randomised_response, two_questions
-
-from everhold.guarantees.description_length import QuestionTree
-from everhold.guarantees.exceedance import gaussian_exceedance
-from everhold.guarantees.transfer import transfer_radius
-from everhold.privacy.curves import GaussianCurve, PureCurve
 
 FAIR = 0.5
 

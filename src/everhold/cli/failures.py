@@ -105,7 +105,8 @@ def _public(fault: Exception) -> tuple[int, dict[str, Any]]:
     if isinstance(fault, ModuleNotFoundError):
         return 1, {
             "error": "MissingPackage",
-            "message": f"this command needs the package {fault.name}; install it with pip install 'everhold[plots,sklearn]'",
+            "message": f"this command needs the package {fault.name}; "
+            "install it with pip install 'everhold[plots,sklearn]'",
         }
     if isinstance(fault, OSError) and fault.errno is not None:
         return 1, {"error": "FileError", "message": _file_message(fault)}

@@ -133,6 +133,7 @@ def influence_bound(distance: NDArray[np.int64], *, norm: float, least: float) -
 
 
 def radii_of(model: MarkovChain) -> NDArray[np.float64] | None:
+    """L1 radius of every row of the matrix; None for a known chain."""
     radii = np.array(model.uncertainty or (0.0,))
     return radii if radii.any() else None
 

@@ -1,8 +1,8 @@
 """The audit: simulated analysts, for whom nothing real is to be found, play against a planned configuration.
 
-Every label is a fair coin, so every answer should be 1/2 (see `everhold_lab.audit.coverage`). An answer farther from it than
-was promised is a violation, and so is budget spent against the promise. Beside each mechanism the same analyst plays
-against the bare averages of the same rows, with the same radius claimed for them: where even those hold, the
+Every label is a fair coin, so every answer should be 1/2 (see `everhold_lab.audit.coverage`). An answer farther from it
+than was promised is a violation, and so is budget spent against the promise. Beside each mechanism the same analyst
+plays against the bare averages of the same rows, with the same radius claimed for them: where even those hold, the
 attack was too weak at this size to say anything.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ANALYSTS", "MORE_ANALYSTS", "Audit", "AuditLine", "NotPlayed", "audit", "audit_plan"]
 
 ANALYSTS = ("honest", "climbing", "greedy", "fingerprinting", "probing")
-"""Who plays by default; see `everhold_lab.analysts`. The probing one climbs with guesses at the edge of confirmation."""
+"""Who plays by default; see `everhold_lab.analysts`. The probing one guesses at the edge of confirmation."""
 
 MORE_ANALYSTS = ("boosting", "crowd", "optimising")
 """Who plays if named. The optimising one asks at most 320 questions, and needs the extra ``[attacks]``."""

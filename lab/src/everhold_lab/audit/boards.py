@@ -1,7 +1,7 @@
 """Two boards for one analyst: a bare test set, and a sealed holdout.
 
-Both need a key for each row, which says what anybody may know of it (`everhold_lab.analysts.row_keys`): random rules are
-functions of the keys. The sealed board is given no label.
+Both need a key for each row, which says what anybody may know of it (`everhold_lab.analysts.row_keys`): random
+rules are functions of the keys. The sealed board is given no label.
 """
 
 from __future__ import annotations

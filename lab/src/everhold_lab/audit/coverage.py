@@ -6,7 +6,8 @@ from one fast transform. Whatever a rule or a vote of rules predicts, it is righ
 population value of every question is exactly 1/2, and the rows are independent. Orthogonal rules are the hill climber's
 best case: from exact scores of most of them the labels themselves could be read off.
 
-Dependent rows are drawn from a population in which rows copy each other (`everhold_lab.audit.dependent_boards`): several rows
+Dependent rows are drawn from a population in which rows copy each other, as in
+`everhold_lab.audit.dependent_boards`: several rows
 may have the same point of the cube and the same label, and the value of every question is still 1/2.
 """
 

@@ -74,7 +74,7 @@ def audit(
         raise Misuse("--plan and --rows or --queries are given; expected either a plan or a wish")
     if plan is None and (rows is None or queries is None):
         raise Misuse("--rows or --queries is missing; expected both, or --plan with a file")
-    from everhold_lab import audit as room
+    from everhold_lab.audit import audit as room
 
     chosen: dict[str, Any] = {"mechanisms": mechanism, "analysts": _names(analysts), "runs": runs, "seed": seed}
     with progress_bar("games", shown=form is Format.TABLE and sys.stderr.isatty()) as progress, arguments_checked():

@@ -17,12 +17,12 @@ from everhold.charts import ClimbPoint
 from everhold.dependence import Groups, Independent
 from everhold.display import Display
 from everhold.holdout import Holdout
-from everhold_lab import report
 from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold_lab.demo.dependent_flights import DEPARTURE, Worth, with_departures, worth_of
 from everhold_lab.demo.flights import Flights, load_flights
 from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Candidate, Trial, tune
+from everhold_lab.running import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from everhold.mechanisms import GuessAndCheck, Ladder, Mechanism, ParameterFreeLadder, Thresholdout
+from everhold.mechanisms import GuessAndCheck, Ladder, Mechanism, Thresholdout
 from everhold.privacy.noise import SeededNoise
 from everhold.queries.evaluation import Evaluations
+from everhold_lab.releases import ParameterFreeLadder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

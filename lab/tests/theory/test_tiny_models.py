@@ -21,6 +21,10 @@ from dependence.tiny_models import (
     randomised_response,
 )
 from dependence.tiny_sessions import hockey_stick, sessions
+
+from everhold.dependence import Groups
+from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
+from everhold.privacy import PureCurve
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_leakage,
     bayesian_privacy,
@@ -31,10 +35,6 @@ from everhold_lab.theory.bayesian_privacy import (
     leakage_from,
     privacy_for,
 )
-
-from everhold.dependence import Groups
-from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
-from everhold.privacy import PureCurve
 
 ROUNDING, VIOLATED = 1e-9, 1e-3
 EPSILONS = np.array([0.0, 0.2, 0.7, 2.0])

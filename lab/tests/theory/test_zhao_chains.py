@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from everhold_lab.theory.bayesian_privacy import chain_leakage_from, chain_privacy_for
 
 from everhold.guarantees.published import (
     zhao_lemma_1,
@@ -13,6 +12,7 @@ from everhold.guarantees.published import (
     zhao_theorem_2_calibration,
     zhao_theorem_2_rows,
 )
+from everhold_lab.theory.bayesian_privacy import chain_leakage_from, chain_privacy_for
 
 SESSION = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
 CHAIN = {"gap": 0.6, "least": 0.4}

@@ -8,12 +8,6 @@ import numpy as np
 import pytest
 from dependence.tiny_models import blanket, models, quilts, randomised_response
 from dependence.tiny_sessions import session, sessions
-from everhold_lab.theory.bayesian_privacy import (
-    bayesian_privacy,
-    chain_privacy_for,
-    enumerated_influence,
-    enumerated_quilt_influence,
-)
 
 from everhold.dependence.factors import Factor, FactorModel
 from everhold.dependence.influence import blanket_influence, conditional_quilt_influence, quilt_influence
@@ -21,6 +15,12 @@ from everhold.dependence.markov_chain import MarkovChain
 from everhold.dependence.networks import BayesianNetwork, MarkovNetwork
 from everhold.dependence.quilt import Quilt
 from everhold.privacy import PureCurve
+from everhold_lab.theory.bayesian_privacy import (
+    bayesian_privacy,
+    chain_privacy_for,
+    enumerated_influence,
+    enumerated_quilt_influence,
+)
 
 ROUNDING = 1e-8
 EPSILONS = np.array([0.0, 0.2, 0.7, 2.0])
