@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.timing import compare, seconds
 from everhold.dependence import BayesianNetwork, MarkovChain
-from everhold.dependence.factors import Factor, FactorModel
-from everhold.dependence.influence import chain_influence, max_influence
+from everhold.dependence.networks.factors import Factor, FactorModel
+from everhold.dependence.networks.influence import chain_influence, max_influence
 from everhold.display import text_table
 from everhold.privacy.curves import GaussianCurve
 

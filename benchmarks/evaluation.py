@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.timing import compare
 from everhold import accuracy
 from everhold.configuration import schema_from
-from everhold.rows.sealing import HOLDOUT_FILE, seal_rows
-from everhold.rows.table import StoredRows
+from everhold.sealing.files import HOLDOUT_FILE, seal_rows
+from everhold.sealing.table import StoredRows
 
 ROWS = 1_000_000
 

@@ -25,7 +25,7 @@ from everhold.purchases.base import Price
 from everhold.purchases.choice import Choice
 from everhold.purchases.quantile import QuantileQuery
 from everhold.queries.base import Query
-from everhold.rows.table import StoredRows
+from everhold.sealing.table import StoredRows
 
 WISH = {"rows": ROWS, "queries": 30, "confidence": 0.9}
 HOSTILE = [

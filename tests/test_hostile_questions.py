@@ -16,7 +16,7 @@ from everhold.purchases.gradient import gradient
 from everhold.purchases.low_sensitivity import LowSensitivityQuery
 from everhold.purchases.quantile import QuantileQuery
 from everhold.purchases.synthesis import SynthesisQuery
-from everhold.rows.table import values_or_none
+from everhold.sealing.table import values_or_none
 from everhold.synthetic import ListedColumn, QueryMatrix, Universe
 
 

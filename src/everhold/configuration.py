@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.dependence import RowStructure
-    from everhold.keys import StewardKey
-    from everhold.rows.sealing import SealedFiles
+    from everhold.sealing.files import SealedFiles
+    from everhold.sealing.keys import StewardKey
 
 __all__ = [
     "bound_state",

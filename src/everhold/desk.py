@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer, Shares
-    from everhold.keys import StewardKey
     from everhold.ledger import Committed, HoldoutRecord, LedgerStore
     from everhold.mechanisms import Mechanism, Promise
     from everhold.queries.base import BoundQuery, Schema
     from everhold.queries.derived import BoundDerived, DerivedQuery
     from everhold.queries.histogram import HistogramQuery
-    from everhold.rows.table import StoredRows
+    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.table import StoredRows
 
 __all__ = ["Desk", "check_not_refused", "noise_of"]
 

@@ -33,7 +33,6 @@ from everhold.dependence import DependenceModel
 from everhold.desk import Desk, check_not_refused, noise_of
 from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
 from everhold.errors import DependenceError, IntegrityError, QueryRejected
-from everhold.keys import KEY_FILE, StewardKey
 from everhold.ledger import LedgerStore, Outcome
 from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
 from everhold.ledger.database import database_path
@@ -50,10 +49,9 @@ from everhold.queries.base import Query, Schema
 from everhold.queries.derived import DerivedQuery
 from everhold.queries.histogram import HistogramQuery
 from everhold.quoting import quoted
-from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
-from everhold.rows.structure import FileStructure
-from everhold.rows.table import StoredRows
-from everhold.storage import (
+from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
+from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.storage import (
     DEFAULT_STORAGE,
     check_name,
     check_name_is_free,
@@ -61,6 +59,8 @@ from everhold.storage import (
     remove_folder,
     storage_url,
 )
+from everhold.sealing.structure import FileStructure
+from everhold.sealing.table import StoredRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.ledger import Entry, HoldoutRecord
-    from everhold.rows.reading import RowSource
+    from everhold.sealing.reading import RowSource
     from everhold.synthetic import QueryFamily, Universe
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]

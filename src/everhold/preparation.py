@@ -13,14 +13,14 @@ from everhold.mechanisms import Ladder, PrivacyBudget
 from everhold.queries.base import BoundQuery, Query, Schema
 from everhold.queries.mean import MeanQuery
 from everhold.queries.statistical import StatisticalQuery
-from everhold.rows.probe import made_up_rows, try_estimator, try_on_public_rows
+from everhold.sealing.probe import made_up_rows, try_estimator, try_on_public_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from everhold.mechanisms import Mechanism
     from everhold.queries.base import RowFunction
-    from everhold.rows.table import StoredRows
+    from everhold.sealing.table import StoredRows
 
 __all__ = ["Preparation", "Prepared", "paying"]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from everhold.certificate import verify_certificate
 from everhold.certificate.reading import MOST_BYTES
 from everhold.certificate.shape import SECTIONS
-from everhold.keys import StewardKey
 from everhold.mechanisms import LaplaceMechanism
+from everhold.sealing.keys import StewardKey
 
 
 def otherwise(leaf):

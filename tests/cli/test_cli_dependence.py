@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from everhold.dependence import Groups, dependence_from_dict
-from everhold.dependence.markov_chain import MarkovChain
+from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.planning import plan
 from everhold_lab.commands.quilt_lines import EveryRow
 from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
@@ -114,7 +114,7 @@ def test_the_approximate_search_asks_for_more_noise(everhold, chain_file):
 )
 def test_pictures_are_saved(everhold, chain_file, tmp_path, monkeypatch, command, ending):
     pytest.importorskip("vl_convert")
-    monkeypatch.setattr("everhold.charts_of_dependence._CORRELATIONS", (0.0, 0.3))
+    monkeypatch.setattr("everhold.charts.dependence._CORRELATIONS", (0.0, 0.3))
     everhold(*command, "--model", chain_file, "--chart", str(tmp_path / f"drawn.{ending}"))
     assert "<svg" in (tmp_path / f"drawn.{ending}").read_text()
 

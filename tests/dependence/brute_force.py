@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from everhold.dependence.factors import Factor, FactorModel
+from everhold.dependence.networks.factors import Factor, FactorModel
 
 
 def model_of(tiny):

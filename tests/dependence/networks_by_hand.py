@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from everhold.dependence.networks import BayesianNetwork, MarkovNetwork
+from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
 
 EPSILONS = np.concatenate([[0.0], np.geomspace(1e-3, 8.0, 40)])
 

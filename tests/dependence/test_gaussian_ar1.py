@@ -11,9 +11,9 @@ from scipy.stats import multivariate_normal, norm
 from series_brute_force import EPSILONS, SumCurve, noisy_sum
 
 from everhold.dependence.base import SeriesFacts
-from everhold.dependence.chain_coupling import GaussianCoupling, mean_tail, spread
-from everhold.dependence.chain_fitting import bound_correlation
-from everhold.dependence.gaussian_ar1 import GaussianAR1
+from everhold.dependence.series.coupling import GaussianCoupling, mean_tail, spread
+from everhold.dependence.series.fitting import bound_correlation
+from everhold.dependence.series.gaussian_ar1 import GaussianAR1
 from everhold.errors import DependenceError
 from everhold.privacy.curves import GaussianCurve
 

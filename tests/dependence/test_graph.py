@@ -7,10 +7,10 @@ from dependence import brute_force, tiny_models
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everhold.dependence.factors import Factor, FactorModel
-from everhold.dependence.graph import Graph, moral_graph
-from everhold.dependence.inference import conditional_logs, marginals
-from everhold.dependence.junction import eliminate, junction
+from everhold.dependence.networks.factors import Factor, FactorModel
+from everhold.dependence.networks.graph import Graph, moral_graph
+from everhold.dependence.networks.inference import conditional_logs, marginals
+from everhold.dependence.networks.junction import eliminate, junction
 from everhold.errors import DependenceError
 
 

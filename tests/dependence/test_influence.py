@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from dependence import brute_force, tiny_models
 
-from everhold.dependence.factors import Factor, FactorModel
-from everhold.dependence.influence import (
+from everhold.dependence.networks.factors import Factor, FactorModel
+from everhold.dependence.networks.influence import (
     blanket_influence,
     blanket_influences,
     chain_influence,
@@ -17,7 +17,7 @@ from everhold.dependence.influence import (
     max_influence,
     quilt_influence,
 )
-from everhold.dependence.quilt import Quilt, chain_quilts, empty_quilt, quilt_behind, quilts_by_distance
+from everhold.dependence.networks.quilt import Quilt, chain_quilts, empty_quilt, quilt_behind, quilts_by_distance
 from everhold.errors import DependenceError
 
 CLOSE = {"rel": 1e-9, "abs": 1e-9}

@@ -10,8 +10,8 @@ from series_brute_force import joint_law, random_matrix, stationary_law
 
 from everhold.dependence import DependenceModel
 from everhold.dependence.base import SeriesFacts
-from everhold.dependence.chain_mixing import Chain
-from everhold.dependence.markov_chain import MarkovChain
+from everhold.dependence.series.markov_chain import MarkovChain
+from everhold.dependence.series.mixing import Chain
 from everhold.errors import DependenceError, DependenceWarning
 from everhold.privacy.curves import GaussianCurve
 

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from scipy.special import betaln, xlogy
 
-from everhold.dependence.chain_fitting import _mixture_ends, bound_transitions, count_transitions
-from everhold.dependence.markov_chain import MarkovChain
+from everhold.dependence.series.fitting import _mixture_ends, bound_transitions, count_transitions
+from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.errors import DependenceError
 from everhold.privacy.curves import GaussianCurve
 

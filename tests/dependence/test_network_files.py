@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from dependence.networks_by_hand import joint_law, random_network
 
-from everhold.dependence.influence import max_influence
-from everhold.dependence.network_files import read_bif, read_uai_bayes, read_uai_markov
-from everhold.dependence.networks import BayesianNetwork, MarkovNetwork
+from everhold.dependence.networks.files import read_bif, read_uai_bayes, read_uai_markov
+from everhold.dependence.networks.influence import max_influence
+from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
 from everhold.errors import DependenceError
 
 BIF = """// a network of a hospital

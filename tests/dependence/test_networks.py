@@ -6,8 +6,8 @@ import pytest
 from contracts.dependence_contract import DependenceContract
 from dependence.networks_by_hand import excess_of_tails, joint_law, random_network
 
-from everhold.dependence.network_concentration import bayesian_changes, dobrushin_changes
-from everhold.dependence.networks import BayesianNetwork, MarkovNetwork
+from everhold.dependence.networks.concentration import bayesian_changes, dobrushin_changes
+from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
 from everhold.errors import DependenceError
 
 COPY = [[0.9, 0.1], [0.2, 0.8]]

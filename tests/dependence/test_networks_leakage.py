@@ -11,11 +11,11 @@ from dependence.networks_by_hand import (
     true_leak,
 )
 
-from everhold.dependence.influence import max_influence
 from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
-from everhold.dependence.network_forest import forest
-from everhold.dependence.network_leakage import NetworkParts, _survivals
-from everhold.dependence.networks import BayesianNetwork, MarkovNetwork
+from everhold.dependence.networks.forest import forest
+from everhold.dependence.networks.influence import max_influence
+from everhold.dependence.networks.leakage import NetworkParts, _survivals
+from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
 from everhold.privacy.curves import GaussianCurve, PureCurve
 
 MECHANISMS = (counting_mechanism, randomised_response)
@@ -183,7 +183,7 @@ def test_laws_beyond_the_points_are_bounded_from_above(monkeypatch):
     trees = forest_of(network)
     arguments = trees, np.arange(40), np.ones(40, dtype=np.int64), np.full(40, 40), np.arange(1, 41)
     exact = _survivals(*arguments)
-    monkeypatch.setattr("everhold.dependence.network_leakage._POINTS", 8)
+    monkeypatch.setattr("everhold.dependence.networks.leakage._POINTS", 8)
     rough = _survivals(*arguments)
     assert np.all(rough >= exact - 1e-10)
     assert np.all(rough[:, 30:39] < 0.01)
@@ -194,7 +194,7 @@ def test_laws_with_two_humps_keep_the_small_one(monkeypatch):
     trees = forest_of(BayesianNetwork(star))
     arguments = trees, np.arange(60), np.ones(60, dtype=np.int64), np.full(60, 60), np.arange(1, 61)
     exact = _survivals(*arguments)
-    monkeypatch.setattr("everhold.dependence.network_leakage._POINTS", 8)
+    monkeypatch.setattr("everhold.dependence.networks.leakage._POINTS", 8)
     rough = _survivals(*arguments)
     assert np.all(rough >= exact - 1e-10)
     np.testing.assert_allclose(rough[:, :7], exact[:, :7], atol=0.011)
@@ -262,7 +262,7 @@ def test_a_hundred_thousand_nodes_become_a_few_classes():
 @pytest.mark.parametrize("seed", range(16))
 @pytest.mark.parametrize("most", [1, 2])
 def test_classes_that_had_to_be_joined_still_hold(monkeypatch, seed, most):
-    monkeypatch.setattr("everhold.dependence.network_leakage._MOST_CLASSES", most)
+    monkeypatch.setattr("everhold.dependence.networks.leakage._MOST_CLASSES", most)
     network = random_network(seed)
     truth = true_leak(network, counting_mechanism(0.7))
     assert holds(network.leakage(PureCurve(0.7), network.rows), truth)

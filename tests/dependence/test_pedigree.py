@@ -5,7 +5,7 @@ import pytest
 from dependence.networks_by_hand import EPSILONS, counting_mechanism, joint_law, true_leak
 
 from everhold.dependence.groups import Groups
-from everhold.dependence.pedigree import pedigree
+from everhold.dependence.networks.pedigree import pedigree
 from everhold.errors import DependenceError
 from everhold.privacy.curves import PureCurve
 

@@ -6,8 +6,8 @@ from dependence import brute_force
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everhold.dependence.graph import Graph
-from everhold.dependence.quilt import (
+from everhold.dependence.networks.graph import Graph
+from everhold.dependence.networks.quilt import (
     Quilt,
     chain_quilts,
     empty_quilt,

@@ -10,7 +10,7 @@ import pytest
 from diagnosis_samples import diagnosed, households, plain, planned, series, written
 
 from everhold.dependence import Groups, Independent
-from everhold.dependence.gaussian_ar1 import GaussianAR1
+from everhold.dependence.series.gaussian_ar1 import GaussianAR1
 from everhold.diagnosis import diagnose_file, warn_of_dependence
 from everhold.diagnosis import diagnosis as diagnosis_module
 from everhold.errors import DependenceWarning, EverholdWarning

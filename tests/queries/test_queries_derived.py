@@ -7,6 +7,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
+from expression_frames import frame_totals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from everhold import QueryRejected, mean
 from everhold.queries.base import Schema
 from everhold.queries.derived import Estimate, estimate_between, ratio
 from everhold.queries.evaluation import UNIT
-from everhold.queries.expressions import ColumnKind, frame_totals
+from everhold.queries.expressions import ColumnKind
 from everhold.queries.histogram import histogram, summed_to_one
 
 SCHEMA = Schema(6, 0, {"x": ColumnKind.NUMBER, "kind": ColumnKind.STRING})

@@ -6,6 +6,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
+from expression_frames import frame_totals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from everhold import QueryRejected
 from everhold.queries.base import Schema
 from everhold.queries.derived import Estimate
 from everhold.queries.evaluation import UNIT
-from everhold.queries.expressions import ColumnKind, frame_totals
+from everhold.queries.expressions import ColumnKind
 from everhold.queries.mean import mean
 from everhold.queries.moments import correlation, covariance, variance
 

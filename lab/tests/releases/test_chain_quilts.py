@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everhold.dependence.markov_chain import MarkovChain
+from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.errors import DependenceError
 from everhold_lab.releases import chain_quilts
 from everhold_lab.releases.chain_quilts import from_law, influence_bound, search, sides_of, stationary, stationary_bound

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from everhold.dependence import Groups
-from everhold.dependence.chain_influence import chain_influences
-from everhold.dependence.factors import Factor, FactorModel
-from everhold.dependence.markov_chain import MarkovChain
-from everhold.dependence.networks import BayesianNetwork
+from everhold.dependence.networks.factors import Factor, FactorModel
+from everhold.dependence.networks.models import BayesianNetwork
+from everhold.dependence.series.influence import chain_influences
+from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.errors import DependenceError
 from everhold.privacy.noise import SecureNoise, SeededNoise
 from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon

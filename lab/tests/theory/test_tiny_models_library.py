@@ -9,11 +9,11 @@ import pytest
 from dependence.tiny_models import blanket, models, quilts, randomised_response
 from dependence.tiny_sessions import session, sessions
 
-from everhold.dependence.factors import Factor, FactorModel
-from everhold.dependence.influence import blanket_influence, conditional_quilt_influence, quilt_influence
-from everhold.dependence.markov_chain import MarkovChain
-from everhold.dependence.networks import BayesianNetwork, MarkovNetwork
-from everhold.dependence.quilt import Quilt
+from everhold.dependence.networks.factors import Factor, FactorModel
+from everhold.dependence.networks.influence import blanket_influence, conditional_quilt_influence, quilt_influence
+from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
+from everhold.dependence.networks.quilt import Quilt
+from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.privacy import PureCurve
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_privacy,

@@ -25,9 +25,9 @@ from everhold.ledger.chain import canonical
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from everhold.keys import StewardKey
     from everhold.ledger import Head, HoldoutRecord
     from everhold.mechanisms import Mechanism, Promise
+    from everhold.sealing.keys import StewardKey
 
 __all__ = [
     "ALGORITHM",

@@ -22,9 +22,9 @@ from everhold.certificate.shape import SECTIONS, SIGNATURE, facts_of, is_hex, mi
 from everhold.certificate.words import add_words
 from everhold.dependence import dependence_from_dict
 from everhold.display import Display
-from everhold.keys import signature_holds
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Ladder, PrivacyBudget, State
 from everhold.mechanisms.privacy_budget import CREDITS
+from everhold.sealing.keys import signature_holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

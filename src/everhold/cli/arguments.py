@@ -99,7 +99,7 @@ def storage_of(storage: str | None) -> str:
 def address_of(storage: str) -> str:
     """The URL of a storage that can be used."""
     from everhold.ledger.database import database_path
-    from everhold.storage import storage_url
+    from everhold.sealing.storage import storage_url
 
     url = storage_url(storage)
     with arguments_checked():

@@ -107,10 +107,10 @@ def fit(
 
 def _fitted(kind: Kind, columns: dict[str, Any], chosen: dict[str, Any]) -> DependenceModel:
     if kind is Kind.MARKOV_CHAIN:
-        from everhold.dependence.markov_chain import MarkovChain
+        from everhold.dependence.series.markov_chain import MarkovChain
 
         return MarkovChain.fit(columns, **chosen)
-    from everhold.dependence.gaussian_ar1 import GaussianAR1
+    from everhold.dependence.series.gaussian_ar1 import GaussianAR1
 
     return GaussianAR1.fit(columns, **chosen)
 
@@ -120,7 +120,7 @@ def _columns(path: Path, wanted: list[str]) -> dict[str, Any]:
     import duckdb
 
     from everhold.errors import DependenceError
-    from everhold.rows.reading import read_rows, reading_errors_hidden
+    from everhold.sealing.reading import read_rows, reading_errors_hidden
 
     connection = duckdb.connect()
     try:
@@ -235,8 +235,8 @@ def _line(model: DependenceModel, rows: int) -> dict[str, Any]:
 def _draw_description(
     model: DependenceModel, path: Path, *, rows: int | None, queries: int | None, overfits: int
 ) -> None:
-    from everhold.charts_of_dependence import correlation_chart, influence_chart
-    from everhold.dependence.markov_chain import MarkovChain
+    from everhold.charts.dependence import correlation_chart, influence_chart
+    from everhold.dependence.series.markov_chain import MarkovChain
 
     if queries is not None:
         if rows is None:
@@ -269,6 +269,6 @@ def waiting(what: str) -> Iterator[None]:
 
 def save_picture(drawn: alt.TopLevelMixin, path: Path, title: str, caption: str) -> None:
     """Write a picture to the file that the option `--chart` names."""
-    from everhold.charts import save_chart
+    from everhold.charts.style import save_chart
 
     save_chart(drawn, path, title=title, caption=caption)

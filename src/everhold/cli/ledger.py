@@ -149,7 +149,7 @@ def _in_words(sequence: int | None, what: str) -> str:
 def _seal_key(folder: Path, record: HoldoutRecord) -> tuple[bytes | None, list[str]]:
     """The key of the seals, if the steward's key is there, and what is wrong with it."""
     from everhold.errors import AuthError
-    from everhold.keys import KEY_FILE, StewardKey
+    from everhold.sealing.keys import KEY_FILE, StewardKey
 
     if not (folder / KEY_FILE).exists():
         return None, []
@@ -161,7 +161,7 @@ def _seal_key(folder: Path, record: HoldoutRecord) -> tuple[bytes | None, list[s
 
 def _row_findings(folder: Path, record: HoldoutRecord) -> Iterator[str]:
     from everhold.errors import IntegrityError
-    from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint
+    from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint
 
     files = [(HOLDOUT_FILE, "holdout", record.configuration["fingerprint"])]
     if record.configuration["training_fingerprint"] is not None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from everhold.dependence.base import DependenceModel, RowStructure, SeriesFacts
-from everhold.dependence.gaussian_ar1 import GaussianAR1
 from everhold.dependence.groups import Groups
 from everhold.dependence.independent import Independent
-from everhold.dependence.markov_chain import MarkovChain
-from everhold.dependence.networks import BayesianNetwork, MarkovNetwork
-from everhold.dependence.pedigree import pedigree
+from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
+from everhold.dependence.networks.pedigree import pedigree
+from everhold.dependence.series.gaussian_ar1 import GaussianAR1
+from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.errors import DependenceError
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.queries.expressions.sql import quoted
-from everhold.rows.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
+from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,7 +105,7 @@ class OpenFile:
     """A file of open rows; the engine is locked to it, so that nothing else can be read.
 
     Args:
-        path: A Parquet file as `everhold.rows.sealing.seal_rows` writes it.
+        path: A Parquet file as `everhold.sealing.files.seal_rows` writes it.
         label: Column that is always looked at.
 
     Attributes:

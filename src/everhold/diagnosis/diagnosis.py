@@ -163,7 +163,7 @@ def diagnose_file(path: Path, *, label: str | None, mechanism: Mechanism, brief:
     Long files are looked at in their first rows, and for groups in a sample of whole groups.
 
     Args:
-        path: The training rows, as `everhold.rows.sealing.seal_rows` writes them.
+        path: The training rows, as `everhold.sealing.files.seal_rows` writes them.
         label: The label column, if there is one.
         mechanism: The mechanism of the holdout, for the radius.
         brief: Compute no radius but the one that a warning needs, which saves time.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from everhold.dependence.gaussian_ar1 import GaussianAR1
 from everhold.dependence.groups import Groups
+from everhold.dependence.series.gaussian_ar1 import GaussianAR1
 from everhold.diagnosis.resemblance import Resemblance, autocorrelation, between_neighbours, scores, within_groups
 
 if TYPE_CHECKING:

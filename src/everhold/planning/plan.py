@@ -167,7 +167,7 @@ class Plan(Display):
 
     def chart(self, against: Literal["queries", "rows"] = "queries") -> alt.LayerChart:
         """The picture: radius against questions, or against rows (needs the extra ``[plots]``)."""
-        from everhold.charts_of_plans import plan_by_queries, plan_by_rows
+        from everhold.charts.plans import plan_by_queries, plan_by_rows
 
         if against not in ("queries", "rows"):
             raise ValueError(f"against is {against!r}; expected 'queries' or 'rows'")

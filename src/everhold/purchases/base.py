@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from everhold.preparation import Preparation
     from everhold.privacy.noise import Noise
     from everhold.queries.base import BoundQuery
-    from everhold.rows.table import StoredRows
+    from everhold.sealing.table import StoredRows
 
 __all__ = [
     "Drawn", "Paid", "Price", "PricedQuery", "Purchase", "as_float", "brief", "checked_function_name", "digest",

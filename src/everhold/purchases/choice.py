@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import PrivacyBudget, State
     from everhold.preparation import Preparation
     from everhold.privacy.noise import Noise
-    from everhold.rows.table import StoredRows
+    from everhold.sealing.table import StoredRows
 
 __all__ = ["BestCandidate", "Choice", "ChoiceQuery", "MinimizationQuery"]
 

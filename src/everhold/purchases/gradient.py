@@ -17,8 +17,8 @@ from everhold.preparation import paying
 from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
 from everhold.purchases.public_rows import columns_read, public_rows
 from everhold.queries.vectors import LARGEST_VECTOR_UNIT, vectors_to_grid
-from everhold.rows.probe import try_vectors_on_public_rows
-from everhold.rows.table import sealed_values
+from everhold.sealing.probe import try_vectors_on_public_rows
+from everhold.sealing.table import sealed_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from everhold.preparation import Preparation
     from everhold.privacy.noise import Noise
     from everhold.queries.base import RowFunction
-    from everhold.rows.table import StoredRows
+    from everhold.sealing.table import StoredRows
 
 __all__ = ["GradientPurchase", "GradientQuery", "VectorAnswer", "gradient"]
 

@@ -19,15 +19,15 @@ from everhold.purchases.base import Drawn, Price, PricedQuery, Purchase, as_floa
 from everhold.purchases.gradient import check_positive
 from everhold.purchases.public_rows import columns_read, public_rows
 from everhold.queries.evaluation import UNIT
-from everhold.rows.neighbours import counterexample
-from everhold.rows.table import values_or_none
+from everhold.sealing.neighbours import counterexample
+from everhold.sealing.table import values_or_none
 
 if TYPE_CHECKING:
     from everhold.mechanisms import PrivacyBudget, State
     from everhold.preparation import Preparation
     from everhold.privacy.noise import Noise
     from everhold.queries.base import Table
-    from everhold.rows.table import StoredRows
+    from everhold.sealing.table import StoredRows
 
 __all__ = ["LowSensitivityQuery", "StatisticGrid", "StatisticPurchase", "check_range", "statistic_purchase"]
 

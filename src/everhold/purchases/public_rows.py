@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from everhold.errors import QueryRejected
 from everhold.purchases.base import brief
-from everhold.rows.probe import made_up_rows
+from everhold.sealing.probe import made_up_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,8 +19,8 @@ from everhold.purchases.low_sensitivity import StatisticGrid, StatisticPurchase,
 from everhold.purchases.public_rows import public_rows
 from everhold.queries.base import BoundQuery, Schema
 from everhold.queries.metrics import LabelQuery
-from everhold.rows.probe import try_estimator
-from everhold.rows.table import sealed_values
+from everhold.sealing.probe import try_estimator
+from everhold.sealing.table import sealed_values
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from everhold.preparation import Preparation
     from everhold.privacy.noise import Noise
     from everhold.queries.base import Schema
-    from everhold.rows.table import StoredRows
+    from everhold.sealing.table import StoredRows
     from everhold.synthetic.universe import Column
 
 __all__ = ["SynthesisPurchase", "SynthesisQuery", "SyntheticAnswer"]

@@ -16,19 +16,18 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from expression_frames import frame_totals, with_grid_values
 
 from everhold.errors import QueryRejected
 from everhold.queries.expressions import (
     ColumnKind,
     RowValue,
-    frame_totals,
     parse,
     part_totals_sql,
     row_values_sql,
     totals_sql,
-    with_grid_values,
 )
-from everhold.rows.engine import SEALED, locked_connection
+from everhold.sealing.engine import SEALED, locked_connection
 
 ROWS = 60
 KINDS = {name: ColumnKind(kind) for kind, names in reference.COLUMNS.items() for name in names}

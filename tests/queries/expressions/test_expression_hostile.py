@@ -12,7 +12,7 @@ import pytest
 
 from everhold.errors import QueryRejected
 from everhold.queries.expressions import ColumnKind, RowValue, parse, totals_sql
-from everhold.rows.engine import SEALED, locked_connection
+from everhold.sealing.engine import SEALED, locked_connection
 
 KINDS = {"x": ColumnKind.NUMBER, "s": ColumnKind.STRING, "f": ColumnKind.BOOLEAN, "l": ColumnKind.OTHER}
 CANARY = "canary-4711"

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from everhold.charts import ClimbPoint
 from everhold.dependence import Groups, Independent
 from everhold.display import Display
 from everhold.holdout import Holdout
 from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
+from everhold_lab.charts.climb import ClimbPoint
 from everhold_lab.demo.dependent_flights import DEPARTURE, Worth, with_departures, worth_of
 from everhold_lab.demo.flights import Flights, load_flights
 from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Candidate, Trial, tune

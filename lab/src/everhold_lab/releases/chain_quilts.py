@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from everhold.dependence.chain_influence import (
+from everhold.dependence.networks.quilt import Quilt
+from everhold.dependence.series.influence import (
     TINY,
     influence_bound,
     log_ratios,
@@ -23,8 +24,7 @@ from everhold.dependence.chain_influence import (
     sides_of,
     stationary_sides,
 )
-from everhold.dependence.chain_mixing import Chain
-from everhold.dependence.quilt import Quilt
+from everhold.dependence.series.mixing import Chain
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.dependence.markov_chain import MarkovChain
+    from everhold.dependence.series.markov_chain import MarkovChain
 
 __all__ = ["MOST_ROWS_FROM_A_LAW", "REACH", "ChainSearch", "search"]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from everhold.dependence.factors import FactorModel
-from everhold.dependence.influence import quilt_influence
-from everhold.dependence.markov_chain import MarkovChain
-from everhold.dependence.networks import Network
-from everhold.dependence.quilt import Quilt, quilts_by_distance, tree_quilts
+from everhold.dependence.networks.factors import FactorModel
+from everhold.dependence.networks.influence import quilt_influence
+from everhold.dependence.networks.models import Network
+from everhold.dependence.networks.quilt import Quilt, quilts_by_distance, tree_quilts
+from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.display import Display
 from everhold.errors import DependenceError
 from everhold.privacy.curves import positive
@@ -105,7 +105,7 @@ class MarkovQuiltMechanism(Display):
     Source: Song, Wang, Chaudhuri 2017, Pufferfish privacy mechanisms for correlated data, Theorem 4.3.
 
     Examples:
-        >>> from everhold.dependence.markov_chain import MarkovChain
+        >>> from everhold.dependence.series.markov_chain import MarkovChain
         >>> chain = MarkovChain([[0.8, 0.2], [0.3, 0.7]])
         >>> mechanism = MarkovQuiltMechanism(chain, rows=1_000, epsilon=1.0)
         >>> round(mechanism.scale, 3), mechanism.quilt_of(500).quilt.quilt

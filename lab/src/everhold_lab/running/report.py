@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from everhold.charts import climb_chart, plots_available, save_chart
+from everhold.charts.style import plots_available, save_chart
+from everhold_lab.charts.climb import climb_chart
 from everhold_lab.charts.worth import WorthBar, worth_chart
 from everhold_lab.demo.tuning import BEFORE, TAKE_OFF
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from everhold.charts import ClimbPoint
+    from everhold_lab.charts.climb import ClimbPoint
     from everhold_lab.demo.dependent_flights import Worth
     from everhold_lab.demo.story import DemoResult, Outcome
     from everhold_lab.demo.tuning import Trial

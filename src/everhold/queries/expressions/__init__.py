@@ -25,11 +25,10 @@ keywords, brackets, ``!=`` and ``<>``, ``a > b`` and ``b < a``, ``not (a > b)`` 
 comparisons, ``in`` and a chain of ``or``, order and repetition under ``and``, ``or``, ``in``, ``least`` and
 ``greatest``, order under ``+`` and ``*``, De Morgan's laws, ``1`` and ``1.0``.
 
-The text itself never reaches an engine: `row_values_sql`, `totals_sql` and `part_totals_sql` write SQL for DuckDB from
-the tree, `with_grid_values` and `frame_totals` narwhals expressions for every frame that narwhals knows.
+The text itself never reaches an engine: `row_values_sql`, `totals_sql` and `part_totals_sql` write SQL for
+DuckDB from the tree.
 """
 
-from everhold.queries.expressions.frames import frame_totals, with_grid_values
 from everhold.queries.expressions.parse import parse
 from everhold.queries.expressions.sql import part_totals_sql, row_values_sql, totals_sql
 from everhold.queries.expressions.tree import ColumnKind, Expression, RowValue
@@ -38,10 +37,8 @@ __all__ = [
     "ColumnKind",
     "Expression",
     "RowValue",
-    "frame_totals",
     "parse",
     "part_totals_sql",
     "row_values_sql",
     "totals_sql",
-    "with_grid_values",
 ]

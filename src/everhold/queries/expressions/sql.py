@@ -3,7 +3,7 @@
 Null is SQL's own null. A nan runs through arithmetic by itself and becomes null before anything else sees it. Inputs of
 ``case``, ``least``, ``greatest`` and ``/``, and everything used twice, are computed for all rows as columns of a
 sub-select before they are used: the text stays linear in the tree (the engine itself doubles what stands in `nullif`),
-and the time does not tell how many rows take which branch. That holds on connections of `everhold.rows.engine`, where
+and the time does not tell how many rows take which branch. That holds on connections of `sealing.engine`, where
 the optimizer does not undo it.
 """
 

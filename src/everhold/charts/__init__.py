@@ -1,0 +1,1 @@
+"""Pictures, as Altair charts: plans, dependence, and the style that all of them share."""

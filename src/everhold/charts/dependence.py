@@ -1,0 +1,196 @@
+"""Pictures of dependent rows: influence against distance, radius against correlation.
+
+They need the extra ``[plots]``; `everhold.charts.style.save_chart` saves them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.charts.style import INK, styled
+from everhold.dependence.series.influence import chain_influences
+from everhold.dependence.series.markov_chain import MarkovChain
+from everhold.planning.inverse import radius_of
+from everhold.planning.wish import Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import altair as alt
+    from numpy.typing import NDArray
+
+    from everhold.dependence import DependenceModel
+
+__all__ = ["correlation_chart", "influence_chart"]
+
+_SIDES = {  # colour and dash
+    "both sides": ("#d55e00", [1, 0]),
+    "one row later": ("#0072b2", [1, 0]),
+    "one row earlier": ("#009e73", [4, 8]),
+    "one row, either side": ("#0072b2", [6, 3]),
+    "bound from the spectral gap": ("#999999", [2, 3]),
+}
+_MECHANISMS = {
+    "guess_and_check": ("#009e73", [1, 0]),
+    "gaussian": ("#0072b2", [6, 3]),
+    "empirical": ("#24292f", [2, 3]),
+}
+_LABELS = "datum.label == 'empirical' ? 'empirical (questions fixed in advance)' : datum.label"
+_CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+_LEAST_INFLUENCE = 1e-5  # nothing below it is drawn
+
+
+def influence_chart(chain: MarkovChain, *, distances: int = 40) -> alt.LayerChart:
+    """Max-influence of a row on rows at a distance: one later, one earlier, both, and the bound from the gap.
+
+    Where one row later and one earlier are alike, as for all chains of two states, they are drawn as one line.
+
+    Args:
+        chain: A stationary chain.
+        distances: Largest distance shown.
+
+    Raises:
+        DependenceError: If the chain is not stationary.
+        ValueError: If no influence can be drawn: all are infinite, or all next to nothing.
+    """
+    import altair as alt
+
+    found = _either_side(chain_influences(chain, distances))
+    points = [
+        {"distance": place + 1, "influence": float(value), "by": name}
+        for name, values in found.items()
+        for place, value in enumerate(values)
+        if _LEAST_INFLUENCE <= value < math.inf
+    ]
+    if not points:
+        raise ValueError(
+            "every influence of the chain is infinite or next to nothing; expected a chain that forgets its state, but "
+            "not at once; there is nothing to draw"
+        )
+    lines = _lines(points, {name: look for name, look in _SIDES.items() if name in found}).encode(
+        x=alt.X("distance:Q", title="distance in rows", axis=alt.Axis(format="d", tickMinStep=1)),
+        y=alt.Y(
+            "influence:Q",
+            title="max-influence (nats)",
+            scale=alt.Scale(type="log"),
+            axis=alt.Axis(format="~g", values=[10.0**power for power in range(-5, 4)]),
+        ),
+    )
+    title = alt.TitleParams(
+        "Influence of a row on rows at a distance",
+        subtitle=f"a stationary Markov chain of {len(chain.states):,} states; infinite influences are not drawn",
+    )
+    drawn: alt.LayerChart = styled(alt.layer(lines).properties(width=560, height=360, title=title))
+    return drawn
+
+
+def _either_side(found: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    """The influences on one row as one line where later and earlier rows are alike, as far as a picture can show."""
+    later, earlier = found["one row later"], found["one row earlier"]
+    if not np.allclose(later, earlier, rtol=1e-3, atol=_LEAST_INFLUENCE / 10.0):
+        return dict(found)
+    names = {"one row later": "one row, either side"}
+    return {names.get(name, name): values for name, values in found.items() if name != "one row earlier"}
+
+
+def correlation_chart(
+    *,
+    rows: int,
+    queries: int,
+    overfits: int = 10,
+    confidence: float = 0.95,
+    model: DependenceModel | None = None,
+) -> alt.LayerChart:
+    """Radius against the correlation of neighbouring rows, for symmetric chains of two states.
+
+    Args:
+        rows: Number of sealed rows.
+        queries: Number of adaptive questions.
+        overfits: Answers that may come from the holdout.
+        confidence: 1 - beta.
+        model: A model to be marked by what its rows are worth: it stands where a chain has as many effective rows.
+    """
+    import altair as alt
+
+    wish = Wish(rows=rows, queries=queries, overfits=min(overfits, queries), confidence=confidence)
+    chains = {strength: _two_states(strength) for strength in _CORRELATIONS}
+    points = [
+        {"correlation": strength, "radius": radius, "by": name}
+        for strength, chain in chains.items()
+        for name, radius in _radii(wish, chain).items()
+        if radius < 1.0
+    ]
+    lines = _lines(points, _MECHANISMS, labels=_LABELS).encode(
+        x=alt.X("correlation:Q", title="correlation of neighbouring rows", axis=alt.Axis(format=".1f")),
+        y=alt.Y(
+            "radius:Q",
+            title=f"radius at {confidence:.4g} confidence",
+            scale=alt.Scale(type="log"),
+            axis=alt.Axis(format="~g"),
+        ),
+    )
+    worth = rows / (_two_states(0.73) if model is None else model).concentration(rows)
+    title = alt.TitleParams(
+        f"Radius of {queries:,} questions to {rows:,} rows",
+        subtitle="for symmetric Markov chains of two states; the radius holds for all answers at once",
+    )
+    layers = alt.layer(lines, *_worth(rows, worth, own=model is not None))
+    drawn: alt.LayerChart = styled(layers.properties(width=560, height=360, title=title))
+    return drawn
+
+
+def _radii(wish: Wish, chain: DependenceModel) -> dict[str, float]:
+    made = Wish(
+        rows=wish.rows, queries=wish.queries, overfits=wish.overfits, confidence=wish.confidence, dependence=chain
+    )
+    return {name: radius_of(name, made) for name in _MECHANISMS}
+
+
+def _worth(rows: int, ratio: float, *, own: bool) -> list[alt.Chart]:
+    """A vertical line where chains have that many effective rows, ``(1 - c)/(1 + c)`` of all, and what it says."""
+    import altair as alt
+
+    at = max((ratio - 1.0) / (ratio + 1.0), 0.0)
+    place = [{"correlation": at, "text": f"{'your ' if own else ''}{rows:,} rows are worth {rows / ratio:,.0f}"}]
+    rule = alt.Chart({"values": place}).mark_rule(color=INK, strokeDash=[3, 3]).encode(x="correlation:Q")
+    side: dict[str, Any] = {"align": "right", "dx": -6} if at > 0.5 else {"align": "left", "dx": 6}
+    text = (
+        alt.Chart({"values": place})
+        .mark_text(fontSize=13, color=INK, **side)
+        .encode(x="correlation:Q", y=alt.value(14), text="text:N")
+    )
+    return [rule, text]
+
+
+def _two_states(correlation: float) -> MarkovChain:
+    """The symmetric chain of two states in which neighbouring rows have this correlation."""
+    same, other = (1.0 + correlation) / 2.0, (1.0 - correlation) / 2.0
+    return MarkovChain([[same, other], [other, same]])
+
+
+def _lines(
+    points: list[dict[str, Any]], looks: Mapping[str, tuple[str, list[int]]], *, labels: str = "datum.label"
+) -> alt.Chart:
+    """Lines that differ in colour and dash."""
+    import altair as alt
+
+    names = list(looks)
+    legend = alt.Legend(
+        title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=300, labelExpr=labels
+    )
+    drawn: alt.Chart = (
+        alt.Chart({"values": points})
+        .mark_line(strokeWidth=2.2)
+        .encode(
+            color=alt.Color(
+                "by:N", scale=alt.Scale(domain=names, range=[look[0] for look in looks.values()]), legend=legend
+            ),
+            strokeDash=alt.StrokeDash(
+                "by:N", scale=alt.Scale(domain=names, range=[look[1] for look in looks.values()]), legend=legend
+            ),
+        )
+    )
+    return drawn

@@ -1,0 +1,1 @@
+"""Rows on a graph: Bayesian and Markov networks, pedigrees, quilts and influences."""

@@ -1,0 +1,1 @@
+"""Rows in order: chains and autoregressions, known or fitted."""

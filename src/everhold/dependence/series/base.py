@@ -1,0 +1,328 @@
+"""What all time-series models share: the order of the rows, the gap to the training rows, and how they are declared."""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+from abc import abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from everhold.dependence.base import DependenceModel, require_rows
+from everhold.dependence.leakage import LeakageCurve, RowClass
+from everhold.dependence.series.coupling import mean_tail, spread
+from everhold.errors import DependenceError, DependenceWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from everhold.dependence.base import RowStructure, SeriesFacts
+    from everhold.dependence.series.coupling import Coupling, Lengths
+    from everhold.privacy.curves import PrivacyCurve
+
+__all__ = ["SERIES_ENTRIES", "SeriesModel"]
+
+_LARGEST_GAP = 10**12
+SERIES_ENTRIES = frozenset({"order_by", "state", "groups", "gap", "miss", "step", "lengths"})
+
+
+class SeriesModel(DependenceModel):
+    """Rows in order, one step after the other, in one or several independent series.
+
+    Attributes:
+        order_by: Name of the column that puts the rows of a series in order.
+        state: Name of the column of the state; None if the state is not observed.
+        groups: Name of the column whose equal values make a series; None for one series.
+        gap: Number of rows left out between the training rows and the sealed rows of a series; infinite if they are
+            independent of each other, None if that is not known.
+        fit_miss: Probability that the model's parameters are wrong, because they were learned from training rows.
+        step: Usual distance of the rows that the model was fitted to, in units of the order column, seconds for times;
+            None if that is not known.
+        lengths: Pairs (length, number of sealed series of that length); None until rows are sealed.
+    """
+
+    order_by: str | None
+    state: str | None
+    groups: str | None
+    gap: float | None
+    fit_miss: float
+    step: float | None
+    lengths: tuple[tuple[int, int], ...] | None
+
+    def _declare(self, **settings: Any) -> None:
+        """Set the attributes of a frozen model."""
+        settings["gap"] = _checked_gap(settings["gap"])
+        settings["lengths"] = _checked_lengths(settings["lengths"])
+        settings["step"] = _checked_step(settings["step"])
+        if not 0.0 <= settings["fit_miss"] < 1.0:
+            raise DependenceError(f"miss is {settings['fit_miss']}; expected a probability below 1, such as 0.01")
+        for name in ("order_by", "state", "groups"):
+            if settings[name] is not None and not (isinstance(settings[name], str) and settings[name]):
+                raise DependenceError(f"{name} is {settings[name]!r}; expected the name of a column")
+        for name, value in settings.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    @abstractmethod
+    def fitted(self) -> bool:
+        """Whether the parameters were learned from training rows, so that all is argued given these rows."""
+
+    @abstractmethod
+    def _coupling(self) -> Coupling:
+        """Couplings of two series that differ in a row.
+
+        Raises:
+            DependenceError: If the series need not forget.
+        """
+
+    @abstractmethod
+    def _distance(self, steps: int) -> float:
+        """Total variation between two rows so many steps apart and independent ones, at most."""
+
+    @property
+    def miss(self) -> float:
+        """What every promise gives up: a wrong fit, and for a fitted model also the link to its training rows."""
+        return min(self.fit_miss + (self._training_link() if self.fitted else 0.0), 1.0)
+
+    def training_distance(self) -> float:
+        """Total variation between (training rows, sealed rows) and independent ones: every series has one link.
+
+        With a gap of g rows left out, the last training row and the first sealed row are g + 1 steps apart.
+        """
+        return 0.0 if self.fitted else self._training_link()
+
+    def _training_link(self) -> float:
+        if not self._linked:
+            return 0.0
+        series = sum(number for _, number in self.lengths or ((1, 1),))
+        return min(series * self._distance(int(self.gap or 0) + 1), 1.0)
+
+    @property
+    def _linked(self) -> bool:
+        return self.gap is not None and math.isfinite(self.gap)
+
+    def _lengths_of(self, rows: int) -> Lengths:
+        return self.lengths or ((rows, 1),)
+
+    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
+        """Neighbours on both sides may change with a row (S4); training rows beyond a gap count as lost.
+
+        Raises:
+            DependenceError: If the series need not forget its first state.
+        """
+        require_rows(rows)
+        coupling, lengths = self._coupling(), self._lengths_of(rows)
+        if self._independent(coupling):
+            return curve
+        bound = spread(coupling, lengths, lost=self._lost(coupling, lengths))
+        return LeakageCurve(curve, (RowClass(1.0, (bound,)),))
+
+    @staticmethod
+    def _independent(coupling: Coupling) -> bool:
+        """Whether a row tells nothing about the next one."""
+        return not coupling.forward(1, 2)[:, 1:].any()
+
+    def _lost(self, coupling: Coupling, lengths: Lengths) -> float:
+        """Probability that the coupling from a sealed row reaches a training row, averaged over rows."""
+        if self.fitted or not self._linked:
+            return 0.0
+        first = int(self.gap or 0) + 1
+        longest = first + max(length for length, _ in lengths)
+        tails = [mean_tail(coupling, longest, backward=side) for side in (False, True)]
+        reached = [sum(number * tail.total(first, first + length) for length, number in lengths) for tail in tails]
+        return min(max(reached) / sum(length * number for length, number in lengths), 1.0)
+
+    def concentration(self, rows: int) -> float:
+        """The best of what is proven for the series (S5), rounded down; computed once for each number of rows.
+
+        Any: ``n^2 / sum D_i^2`` (Kontorovich, Ramanan 2008), or one row for each series. Stationary, with a known norm
+        l of the kernel on mean-zero functions: ``n (1 - l)/(1 + l)`` (Fan, Jiang, Sun 2021).
+
+        Raises:
+            DependenceError: If the series need not forget its first state.
+        """
+        require_rows(rows)
+        if rows not in self._effective_rows:
+            uniform, norm = self._uniform_rows(self._coupling(), rows), self._norm()
+            proven = max(uniform, rows * (1.0 - norm) / (1.0 + norm) * (1.0 - 1e-12))
+            self._effective_rows[rows] = min(proven, float(rows))
+        return self._effective_rows[rows]
+
+    @cached_property
+    def _effective_rows(self) -> dict[int, float]:
+        return {}
+
+    @abstractmethod
+    def _norm(self) -> float:
+        """Norm of the kernel on mean-zero functions, at most; 1 where nothing is known."""
+
+    def _uniform_rows(self, coupling: Coupling, rows: int) -> float:
+        """``n^2 / sum_i D_i^2`` (S5, Kontorovich and Ramanan), or ``n^2 / sum_c L_c^2`` for series of lengths L_c."""
+        if self._independent(coupling):
+            return float(rows)
+        lengths = self._lengths_of(rows)
+        total = sum(length * number for length, number in lengths)
+        tail = mean_tail(coupling, max(length for length, _ in lengths), backward=False, worst=True)
+        squares = sum(number * min(tail.squares(length), length * length) for length, number in lengths)
+        return max(rows * total / squares * (1.0 - 1e-9), 1.0)  # an average in [0, 1] is worth one row at least
+
+    def bayesian_price(self, epsilon: float, rows: int) -> float:
+        """The other rows of the longest series are nearby (an empty quilt)."""
+        return max(length for length, _ in self._lengths_of(rows)) / epsilon
+
+    def bind(self, structure: RowStructure) -> Self:
+        """Look up how long the series are; the training rows of a series must lie on one side of the sealed ones.
+
+        Warns:
+            DependenceWarning: If they lie among the sealed ones and are declared independent with an infinite gap.
+        """
+        if self.order_by is None:
+            raise DependenceError(
+                "the model does not say in which order the rows are; expected a column, for rows in a file have no "
+                "order; name it as `order_by`"
+            )
+        if self.fit_miss and self.gap is None:
+            raise DependenceError(
+                "the model was fitted to rows and the gap between them and the sealed rows is not known; expected "
+                "the number of rows left out; declare gap=... (0 if none), or gap=math.inf if they are independent"
+            )
+        facts = structure.series(self.order_by, within=self.groups)
+        if facts.ties:
+            raise DependenceError(
+                f"some sealed rows of one series have the same value in column {self.order_by!r}; expected one row per "
+                "step; name the column that tells series apart as `groups`"
+            )
+        if self.gap is None or math.isfinite(self.gap):
+            self._check_training(facts.training)
+            self._check_gap(facts)
+        elif facts.training == "among":
+            warnings.warn(
+                "training rows lie among the sealed rows of the same series, and gap=math.inf says that they are "
+                "another series that is independent of the sealed one, as another station's days are; if they are "
+                "neighbours of the sealed rows, the promise is false: seal a later stretch and declare its gap, or "
+                "tell the series apart with groups=...",
+                DependenceWarning,
+                stacklevel=5,  # the caller of Holdout.create
+            )
+        if self.fit_miss:
+            self._check_steps(facts)
+        self._check_state(structure)
+        return type(self).from_dict({**self.to_dict(), "lengths": sorted(facts.lengths.items())})
+
+    def _check_training(self, training: str) -> None:
+        if training == "among":
+            raise DependenceError(
+                "training rows lie among the sealed rows of a series; expected all of them on one side, for neighbours "
+                "tell about each other; seal a later stretch of every series, or whole series named by `groups`"
+            )
+        if training != "none" and self.gap is None:
+            raise DependenceError(
+                f"the training rows come {training} the sealed rows of the same series and the gap is not known; "
+                "expected the number of rows left out in between; declare gap=... (0 if none), or gap=math.inf if the "
+                "training rows are another, independent series"
+            )
+
+    def _check_gap(self, facts: SeriesFacts) -> None:
+        """Hold the declared gap against the order column."""
+        if not facts.step or facts.apart is None or self.gap is None:
+            return
+        if facts.apart < (self.gap + 0.5) * facts.step:
+            raise DependenceError(
+                f"the gap is declared as {int(self.gap):,} rows, and in column {self.order_by!r} the nearest training "
+                f"row is {facts.apart / facts.step:.3g} steps from a sealed one; expected at least "
+                f"{int(self.gap) + 1:,}; declare the true gap, or leave more rows out"
+            )
+
+    def _check_steps(self, facts: SeriesFacts) -> None:
+        """Hold the steps that the model was fitted to against those of the sealed rows."""
+        fitted = self.step or facts.training_step
+        if not facts.step or not fitted:
+            return
+        if fitted > 1.5 * facts.step:
+            raise DependenceError(
+                f"the rows that the model was fitted to are {fitted / facts.step:.3g} times as far apart as the sealed "
+                f"ones in column {self.order_by!r}, so what was fitted to them is too little dependence; expected the "
+                "same steps; fit the model to rows as dense as the sealed ones"
+            )
+        if facts.least_step is not None and facts.least_step < fitted / 2.0:
+            raise DependenceError(
+                f"some sealed rows are only {facts.least_step / fitted:.3g} steps apart in column "
+                f"{self.order_by!r}, and the model was fitted to whole steps; expected one row per step; thin the rows "
+                "out, or order them by a column that counts the steps"
+            )
+
+    def _check_state(self, structure: RowStructure) -> None:
+        """Refuse rows without a state, or with one that the model does not know."""
+        if self.state is not None:
+            structure.unknown_values(self.state, frozenset())
+
+    def _settings(self) -> dict[str, Any]:
+        """The shared part of the plain data."""
+        gap = self.gap if self.gap is None else "independent" if math.isinf(self.gap) else int(self.gap)
+        return {
+            "order_by": self.order_by,
+            "state": self.state,
+            "groups": self.groups,
+            "gap": gap,
+            "miss": self.fit_miss,
+            "step": self.step,
+            "lengths": None if self.lengths is None else [list(pair) for pair in self.lengths],
+        }
+
+    @staticmethod
+    def _read_settings(data: Mapping[str, Any]) -> dict[str, Any]:
+        """The inverse of `_settings`, as arguments of the constructor."""
+        gap = data.get("gap")
+        names = {name: data.get(name) for name in ("order_by", "state", "groups", "step", "lengths")}
+        return {**names, "gap": math.inf if gap == "independent" else gap, "miss": float(data.get("miss", 0.0))}
+
+    def _said(self, what: str) -> str:
+        """One sentence: what a step is, then the rows, the gap and the fit."""
+        ordered = "" if self.order_by is None else f" in the order of column {self.order_by!r}"
+        parts = "the sealed rows are one series"
+        if self.groups is not None:
+            parts = f"the sealed rows are independent series (equal values of column {self.groups!r})"
+        said = f"{parts}{ordered}, one row per step; {what}"
+        if self.gap is None and self.fitted:
+            said += "; the gap to the sealed rows is not declared yet"
+        elif self.gap is None:
+            said += "; no training row belongs to the same series"
+        elif math.isinf(self.gap):
+            said += "; the training rows are independent of the sealed rows"
+        else:
+            said += f"; {int(self.gap):,} rows are left out between the training rows and the sealed rows of a series"
+        if self.fit_miss:
+            said += f"; its parameters were bounded from training rows with confidence {1.0 - self.fit_miss:.6g}"
+        return said
+
+
+def _checked_gap(gap: Any) -> float | None:
+    if gap is None or gap == math.inf:
+        return None if gap is None else math.inf
+    try:
+        number = -1 if isinstance(gap, bool) else operator.index(gap)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= _LARGEST_GAP:
+        raise DependenceError(f"the gap is {gap!r}; expected a whole number of rows left out, or math.inf")
+    return number
+
+
+def _checked_step(step: Any) -> float | None:
+    if step is None:
+        return None
+    if isinstance(step, bool) or not isinstance(step, (int, float)) or not 0.0 < step < math.inf:
+        raise DependenceError(f"step is {step!r}; expected the positive distance of neighbouring rows, or nothing")
+    return float(step)
+
+
+def _checked_lengths(lengths: Iterable[Iterable[int]] | None) -> tuple[tuple[int, int], ...] | None:
+    if lengths is None:
+        return None
+    pairs = tuple(sorted((operator.index(length), operator.index(number)) for length, number in lengths))
+    if not pairs or min(min(pair) for pair in pairs) < 1:
+        raise DependenceError(
+            "the lengths of the series make no sense; expected pairs (length, number), each at least 1"
+        )
+    return pairs

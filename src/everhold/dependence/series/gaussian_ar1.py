@@ -1,0 +1,175 @@
+"""Rows in order whose state is a number that drifts back to its mean: temperatures, loads, rates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from everhold.dependence.series.base import SERIES_ENTRIES, SeriesModel
+from everhold.dependence.series.coupling import GaussianCoupling
+from everhold.dependence.series.fitting import bound_correlation, continuous, missed
+from everhold.dependence.series.ordered_rows import ordered_runs
+from everhold.errors import DependenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from everhold.dependence.base import RowStructure
+    from everhold.dependence.series.coupling import Coupling
+
+__all__ = ["GaussianAR1"]
+
+
+@dataclass(frozen=True, init=False)
+class GaussianAR1(SeriesModel):
+    """A row's state is ``c + r`` times the one before plus independent normal noise, in its stationary law.
+
+    A row given its state is independent of all others. Mean and variance of the state do not matter.
+
+    Args:
+        correlation: r, strictly between -1 and 1, or an upper bound on ``|r|``; promises only weaken with ``|r|``.
+        order_by: Column that puts the rows of a series in order.
+        state: Column of the state; None if it is not observed.
+        groups: Column whose equal values make a series; series are independent of each other.
+        gap: Number of rows left out between the training rows and the sealed rows of a series; ``math.inf`` if they are
+            independent of each other.
+        miss: Probability that ``|r|`` is larger; see `fit`.
+        lengths: Pairs (length, number of series), looked up when rows are sealed.
+
+    Raises:
+        DependenceError: If an argument makes no sense.
+
+    Examples:
+        >>> round(GaussianAR1(0.5).concentration(3_000))
+        1000
+    """
+
+    kind: ClassVar[str] = "gaussian_ar1"
+    entries: ClassVar[frozenset[str]] = SERIES_ENTRIES | {"correlation"}
+
+    correlation: float
+    order_by: str | None
+    state: str | None
+    groups: str | None
+    gap: float | None
+    fit_miss: float
+    step: float | None
+    lengths: tuple[tuple[int, int], ...] | None
+
+    def __init__(
+        self,
+        correlation: float,
+        *,
+        order_by: str | None = None,
+        state: str | None = None,
+        groups: str | None = None,
+        gap: float | None = None,
+        miss: float = 0.0,
+        step: float | None = None,
+        lengths: Iterable[Iterable[int]] | None = None,
+    ) -> None:
+        number = isinstance(correlation, (int, float, np.number)) and not isinstance(correlation, bool)
+        if not number or not -1.0 < correlation < 1.0:
+            raise DependenceError(
+                f"the correlation is {correlation!r}; expected a number strictly between -1 and 1, for other series "
+                "never settle; take differences of rows, or declare Groups"
+            )
+        object.__setattr__(self, "correlation", float(correlation))
+        self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, step=step, lengths=lengths)
+
+    @classmethod
+    def fit(
+        cls,
+        table: Any,
+        order_by: str,
+        state: str,
+        *,
+        groups: str | None = None,
+        gap: float | None = None,
+        confidence: float = 0.99,
+    ) -> Self:
+        """Bound the correlation from training rows that follow each other by one step.
+
+        With probability at least ``confidence`` the true ``|r|`` is at most the model's `correlation`. It is assumed
+        that the noise is normal and its variance constant. Only pairs of rows one usual step (the median) apart count.
+
+        Args:
+            table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
+            order_by: Column that puts the rows of a series in order.
+            state: Column of numbers that hardly repeat.
+            groups: Column whose equal values make a series.
+            gap: Number of rows left out between these rows and the sealed rows of a series.
+            confidence: In (0, 1).
+
+        Raises:
+            DependenceError: If values are missing, infinite or classes, rows are tied or have no even steps, or a
+                correlation of 1 cannot be ruled out.
+            ValueError: If `confidence` is outside (0, 1).
+        """
+        miss = missed(confidence)
+        runs, step = ordered_runs(table, order_by=order_by, value=state, groups=groups)
+        series = continuous(runs, name=state)
+        bound = bound_correlation(series, miss=miss)
+        largest = max(abs(bound.least), abs(bound.largest))
+        if largest >= 1.0:
+            raise DependenceError(
+                f"correlations from {bound.least:.3f} to {bound.largest:.3f} are consistent with the "
+                "training rows; expected less than 1; give more training rows, or take differences of rows"
+            )
+        return cls(largest, order_by=order_by, state=state, groups=groups, gap=gap, miss=miss, step=step)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the correlation was bounded from training rows."""
+        return self.fit_miss > 0.0
+
+    def _coupling(self) -> Coupling:
+        return _shared_coupling(abs(self.correlation))
+
+    def _distance(self, steps: int) -> float:
+        """Total variation of a normal pair of correlation ``q = |r|^steps`` from independence, at most.
+
+        The divergence is ``-ln(1 - q^2)/2``; Pinsker and Bretagnolle and Huber.
+        """
+        square = abs(self.correlation) ** (2 * steps)
+        divergence = -math.log1p(-square) / 2.0
+        return min(math.sqrt(divergence / 2.0), math.sqrt(-math.expm1(-divergence)))
+
+    def _norm(self) -> float:
+        return abs(self.correlation)
+
+    def _check_state(self, structure: RowStructure) -> None:
+        """Refuse rows whose state is missing or no number."""
+        super()._check_state(structure)
+        if self.state is not None and not structure.is_number(self.state):
+            raise DependenceError(
+                f"the column {self.state!r} of the state holds no numbers; expected a continuous column; for classes "
+                "use MarkovChain"
+            )
+
+    def describe(self) -> str:
+        """The assumption in one plain sentence."""
+        of = "the number" if self.state is None else f"the number in column {self.state!r}"
+        bound = "at most " if self.fitted else ""
+        return self._said(
+            f"{of} is a stationary Gaussian autoregression of order 1 with absolute correlation {bound}"
+            f"{abs(self.correlation):.4g}, and a row given this number is independent of all others"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as plain data."""
+        return {"kind": self.kind, "correlation": self.correlation, **self._settings()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; ``{"kind": "gaussian_ar1", "correlation": 0.5}`` is enough."""
+        return cls(float(data["correlation"]), **cls._read_settings(data))
+
+
+@lru_cache(maxsize=16)
+def _shared_coupling(correlation: float) -> Coupling:
+    return GaussianCoupling(correlation)

@@ -1,0 +1,388 @@
+"""Rows in order whose state follows a Markov chain: weather, visits, machines, patients over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from everhold.dependence.series.base import SERIES_ENTRIES, SeriesModel
+from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling
+from everhold.dependence.series.fitting import bound_transitions, count_transitions, missed
+from everhold.dependence.series.mixing import Chain, Contraction
+from everhold.dependence.series.ordered_rows import as_text, ordered_runs
+from everhold.errors import DependenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from everhold.dependence.base import RowStructure
+    from everhold.dependence.series.coupling import Coupling
+
+__all__ = ["MarkovChain"]
+
+_MOST_STATES = 128
+_QUILT_STEPS = 4096
+
+
+@dataclass(frozen=True, init=False)
+class MarkovChain(SeriesModel):
+    """A row's state follows from the state before by a fixed matrix; the row given its state is free of all others.
+
+    Args:
+        transition: ``P[next state | state]``, shape (states, states).
+        states: Names of the states as text, one per row of the matrix; by default "0", "1", ...
+        initial: ``"stationary"``, or the law of the first row of a series. Any law but the stationary one is treated as
+            unknown, which needs more rows.
+        order_by: Column that puts the rows of a series in order.
+        state: Column of the state; None if the state is not observed.
+        groups: Column whose equal values make a series; series are independent of each other.
+        gap: Number of rows left out between the training rows and the sealed rows of a series; ``math.inf`` if they are
+            independent of each other.
+        uncertainty: L1 radius of every row of the matrix, or one for all: the true chain is any within them.
+        miss: Probability that the true chain is not; see `fit`.
+        lengths: Pairs (length, number of series), looked up when rows are sealed.
+
+    Raises:
+        DependenceError: If an argument makes no sense.
+
+    Examples:
+        >>> chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
+        >>> round(chain.concentration(20_000))
+        3529
+        >>> chain.stationary.round(3)
+        array([0.667, 0.333])
+    """
+
+    kind: ClassVar[str] = "markov_chain"
+    entries: ClassVar[frozenset[str]] = SERIES_ENTRIES | {"transition", "states", "initial", "uncertainty"}
+
+    transition: tuple[tuple[float, ...], ...]
+    states: tuple[str, ...]
+    initial: Literal["stationary"] | tuple[float, ...]
+    order_by: str | None
+    state: str | None
+    groups: str | None
+    gap: float | None
+    uncertainty: tuple[float, ...] | None
+    fit_miss: float
+    step: float | None
+    lengths: tuple[tuple[int, int], ...] | None
+
+    def __init__(
+        self,
+        transition: Iterable[Iterable[float]],
+        *,
+        states: Sequence[str] | None = None,
+        initial: Literal["stationary"] | Iterable[float] = "stationary",
+        order_by: str | None = None,
+        state: str | None = None,
+        groups: str | None = None,
+        gap: float | None = None,
+        uncertainty: float | Iterable[float] | None = None,
+        miss: float = 0.0,
+        step: float | None = None,
+        lengths: Iterable[Iterable[int]] | None = None,
+    ) -> None:
+        matrix = _checked_matrix(transition)
+        size = len(matrix)
+        names = tuple(map(str, range(size))) if states is None else tuple(_named(states))
+        if len(set(names)) != size or len(names) != size:
+            raise DependenceError(f"there are {len(names)} names for {size} states; expected one each, all different")
+        first: Literal["stationary"] | tuple[float, ...] = "stationary"
+        if isinstance(initial, str):
+            if initial != "stationary":
+                raise DependenceError(f"initial is {initial!r}; expected 'stationary' or a probability for each state")
+        else:
+            first = _checked_law(initial, "the initial law", states=size)
+        object.__setattr__(self, "transition", matrix)
+        object.__setattr__(self, "states", names)
+        object.__setattr__(self, "initial", first)
+        object.__setattr__(self, "uncertainty", _checked_radii(uncertainty, size))
+        self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, step=step, lengths=lengths)
+
+    @classmethod
+    def fit(
+        cls,
+        table: Any,
+        order_by: str,
+        state: str,
+        *,
+        groups: str | None = None,
+        gap: float | None = None,
+        states: Sequence[str] | None = None,
+        confidence: float = 0.99,
+    ) -> Self:
+        """Learn the chain from training rows that follow each other by one step.
+
+        The true matrix is within ``uncertainty`` with probability at least ``confidence``, whatever the chain; what it
+        lacks to 1 is part of `miss` and of every promise. That there are no other states is assumed. Only pairs of rows
+        that are one usual step (the median) apart count.
+
+        Args:
+            table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
+            order_by: Column that puts the rows of a series in order.
+            state: Column of the state: text, whole numbers or truth values.
+            groups: Column whose equal values make a series.
+            gap: Number of rows left out between these rows and the sealed rows of a series.
+            states: All states as text; by default those that occur.
+            confidence: In (0, 1).
+
+        Raises:
+            DependenceError: If values are missing, rows are tied or have no even steps, there are too many states, or
+                one was never left.
+            ValueError: If `confidence` is outside (0, 1).
+
+        Examples:
+            >>> rows = {"day": range(400), "rain": [day // 2 % 2 for day in range(400)]}
+            >>> MarkovChain.fit(rows, order_by="day", state="rain").transition
+            ((0.5, 0.5), (0.497..., 0.502...))
+        """
+        miss = missed(confidence)
+        runs, step = ordered_runs(table, order_by=order_by, value=state, groups=groups)
+        series = [as_text(rows) for rows in runs]
+        names = sorted(set().union(*series)) if states is None else _named(states)
+        if len(names) < 2:
+            raise DependenceError(f"there is {len(names)} state in column {state!r}; expected at least two")
+        if len(names) > _MOST_STATES:
+            raise DependenceError(_too_many(len(names), sum(map(len, series)), state))
+        bound = bound_transitions(count_transitions(series, names), miss=miss)
+        return cls(
+            bound.transition.tolist(),
+            states=names,
+            order_by=order_by,
+            state=state,
+            groups=groups,
+            gap=gap,
+            uncertainty=bound.radii.tolist(),
+            miss=miss,
+            step=step,
+        )
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the matrix is known only up to a set."""
+        return self.uncertainty is not None or self.fit_miss > 0.0
+
+    @property
+    def stationary(self) -> NDArray[np.float64]:
+        """The stationary law of the matrix, shape (states,)."""
+        return self._chain.stationary.copy()
+
+    @property
+    def spectral_gap(self) -> float:
+        """1 minus the second largest absolute eigenvalue of the matrix (P6)."""
+        return self._chain.spectral_gap
+
+    @property
+    def is_reversible(self) -> bool:
+        """Whether the stationary series looks the same in both directions of time."""
+        return self._chain.is_reversible
+
+    @cached_property
+    def _chain(self) -> Chain:
+        return Chain(self.transition)
+
+    @cached_property
+    def _contraction(self) -> Contraction:
+        return Contraction(self._chain, np.array(self.uncertainty or (0.0,) * len(self.states)))
+
+    @property
+    def _known(self) -> bool:
+        """Whether the law of the series is known: the matrix, and that it starts in its stationary law."""
+        return self.initial == "stationary" and self._contraction.exact
+
+    def _coupling(self) -> Coupling:
+        return _shared_coupling(self._unbound)
+
+    @cached_property
+    def _unbound(self) -> MarkovChain:
+        """The chain alone: what couplings depend on."""
+        return MarkovChain(self.transition, initial=self.initial, uncertainty=self.uncertainty)
+
+    def _made_coupling(self) -> Coupling:
+        self._refuse_memory()
+        if self._known:
+            return ChainCoupling(self._chain)
+        return UniformCoupling(self._contraction, len(self.states))
+
+    def _refuse_memory(self) -> None:
+        if self._contraction.exact and self._chain.fault is not None:
+            raise DependenceError(
+                f"the chain never forgets its first state, for {self._chain.fault}; expected an irreducible, aperiodic "
+                "chain; model the parts one by one, or declare Groups"
+            )
+        if not self._contraction.exact and self._contraction.rate >= 1.0:
+            raise DependenceError(
+                "the matrix is too uncertain to say that the chain forgets its first state; expected smaller radii; "
+                "fit it to more rows, join rare states, or declare Groups"
+            )
+
+    def _distance(self, steps: int) -> float:
+        """``E_s TV(P^steps(s, .), law of that row)``; at most ``(1 - 1/S) d(steps)`` if the chain is not known."""
+        if self._known and self._chain.fault is None:
+            return self._chain.distance_to_stationary(steps)
+        return float(self._contraction.at(steps, 2)[1]) * (1.0 - 1.0 / len(self.states))
+
+    def _norm(self) -> float:
+        if self._known:
+            return self._chain.norm
+        if self.initial == "stationary" and len(self.states) == 2:
+            # every chain of two states is reversible, and its one other eigenvalue is at most d(1) in absolute value
+            return min(float(self._contraction.at(1, 2)[1]) * (1.0 + 1e-12), 1.0)
+        return 1.0
+
+    def bayesian_price(self, epsilon: float, rows: int) -> float:
+        """``min over quilts {i-a, i+b} of (a+b-1)/(epsilon - 4 (ln-ratio of P^b + ln-ratio of P*^a))`` (P5).
+
+        Rows are their states here, as in the paper. Near an end a side without quilt is cheaper, so rows far from both
+        ends decide; the search is over all a and b up to 64 and coarser beyond, which can only raise the price.
+        """
+        longest = max(length for length, _ in self._lengths_of(rows))
+        worst = longest / epsilon
+        if not self._known or self._chain.fault is not None:
+            return worst
+        steps = _quilt_steps(min(longest, _QUILT_STEPS))
+        ahead, behind = (_influences(chain, steps) for chain in (self._chain, self._chain.reversal))
+        left = epsilon - 4.0 * (ahead[:, None] + behind[None, :])
+        size = np.minimum(steps[:, None] + steps[None, :] - 1, longest)
+        prices = np.divide(size, left, out=np.full(left.shape, math.inf), where=left > 0.0)
+        return float(min(prices.min(), worst))
+
+    def _check_state(self, structure: RowStructure) -> None:
+        if self.state is None:
+            return
+        unknown = structure.unknown_values(self.state, frozenset(self.states))
+        if unknown:
+            unnamed = self.states == tuple(map(str, range(len(self.states))))
+            raise DependenceError(
+                f"{unknown} sealed and training rows have a value in column {self.state!r} that is no state of the "
+                f"chain; the chain's states are {_listed(self.states)}; "
+                + ("name them with states=[...]" if unnamed else "add the missing states to the chain"),
+                rows=unknown,
+            )
+
+    def describe(self) -> str:
+        """The assumption in one plain sentence."""
+        of = "the state" if self.state is None else f"the state in column {self.state!r}"
+        chain = f"{of} follows a Markov chain of {len(self.states)} states"
+        if self.initial == "stationary":
+            chain += " in its stationary law"
+        if self.uncertainty is not None:
+            chain += f" whose matrix is known up to {max(self.uncertainty):.3g} in total per row"
+        return self._said(f"{chain}, and a row given its state is independent of all others")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as plain data."""
+        return {
+            "kind": self.kind,
+            "transition": [list(row) for row in self.transition],
+            "states": list(self.states),
+            "initial": self.initial if isinstance(self.initial, str) else list(self.initial),
+            "uncertainty": None if self.uncertainty is None else list(self.uncertainty),
+            **self._settings(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; ``{"kind": "markov_chain", "transition": [[...]]}`` is enough."""
+        return cls(
+            data["transition"],
+            states=data.get("states"),
+            initial=data.get("initial", "stationary"),
+            uncertainty=data.get("uncertainty"),
+            **cls._read_settings(data),
+        )
+
+
+@lru_cache(maxsize=16)
+def _shared_coupling(chain: MarkovChain) -> Coupling:
+    """One coupling for all models of the same chain, so that its tails are computed once."""
+    return chain._made_coupling()
+
+
+def _quilt_steps(longest: int) -> NDArray[np.int64]:
+    near = np.arange(1, min(longest, 64) + 1)
+    return np.unique(np.concatenate([near, np.geomspace(near[-1], longest, 200).astype(np.int64)]))
+
+
+def _influences(chain: Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
+    """``ln max P^h(x, y)/P^h(x', y)`` for every number of steps h; infinite where a zero meets a positive number."""
+    result = np.full(len(steps), math.inf)
+    power, done = np.eye(chain.states), 0
+    for place, step in enumerate(steps.tolist()):
+        power, done = power @ np.linalg.matrix_power(chain.transition, step - done), step
+        least, most = power.min(axis=0), power.max(axis=0)
+        if np.all(least > 0.0):
+            result[place] = math.log(float(np.max(most / least)))
+    return result
+
+
+def _too_many(states: int, rows: int, column: str) -> str:
+    told = "every row has a state of its own: " if states == rows else ""
+    return (
+        f"{told}{states:,} states in {rows:,} rows of column {column!r}; expected at most {_MOST_STATES}; cut the "
+        "column into a few classes"
+    )
+
+
+def _listed(states: tuple[str, ...]) -> str:
+    shown = ", ".join(map(repr, states[:8]))
+    return shown if len(states) <= 8 else f"{shown}, ... ({len(states)} states)"
+
+
+def _checked_matrix(transition: Iterable[Iterable[float]]) -> tuple[tuple[float, ...], ...]:
+    try:
+        rows = list(transition)
+    except TypeError:
+        raise DependenceError(
+            f"the transition matrix is {transition!r}; expected a list of rows, one for each state"
+        ) from None
+    size = len(rows)
+    if not 1 <= size <= _MOST_STATES:
+        raise DependenceError(
+            f"the transition matrix has {size} rows; expected one for each of 1 to {_MOST_STATES} states"
+        )
+    return tuple(
+        _checked_law(row, f"row {number} of the transition matrix", states=size) for number, row in enumerate(rows, 1)
+    )
+
+
+def _checked_law(given: Iterable[float], name: str, *, states: int) -> tuple[float, ...]:
+    try:
+        law = tuple(map(float, [] if isinstance(given, str) else given))
+    except (TypeError, ValueError):
+        raise DependenceError(f"{name} holds something that is not a number; expected probabilities") from None
+    if len(law) != states:
+        raise DependenceError(f"{name} has {len(law)} entries; expected {states}, one for each state")
+    for chance in law:
+        if not 0.0 <= chance <= 1.0:
+            wrong = "is not a number" if math.isnan(chance) else "is negative" if chance < 0.0 else "is above 1"
+            raise DependenceError(f"{name} has the entry {chance}, which {wrong}; expected probabilities")
+    total = math.fsum(law)
+    if abs(total - 1.0) > 1e-9:
+        raise DependenceError(f"{name} sums to {total:.12g}; expected 1; scale it, or mend its entries")
+    return law
+
+
+def _named(states: Sequence[Any]) -> list[str]:
+    """Names of states as they are read from rows: truth values are "true" and "false"."""
+    return [str(name) for name in as_text(np.array(list(states), dtype=object))]
+
+
+def _checked_radii(uncertainty: float | Iterable[float] | None, states: int) -> tuple[float, ...] | None:
+    if uncertainty is None:
+        return None
+    given = (float(uncertainty),) * states if isinstance(uncertainty, int | float) else tuple(map(float, uncertainty))
+    if len(given) != states or not all(0.0 <= radius <= 2.0 for radius in given):
+        raise DependenceError(
+            f"the uncertainty has {len(given)} radii for {states} states or one outside [0, 2]; expected an L1 "
+            "distance for every row of the matrix"
+        )
+    return given

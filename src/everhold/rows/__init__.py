@@ -1,1 +1,0 @@
-"""Where sealed rows live and how questions are evaluated on them."""

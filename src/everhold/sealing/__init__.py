@@ -1,0 +1,1 @@
+"""Sealed rows and their keys: how they are read, written, kept private and summed."""

@@ -1,0 +1,218 @@
+"""Sealing: rows are checked, written once to Parquet, and fingerprinted."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from everhold.errors import HoldoutRejected, IntegrityError
+from everhold.queries.expressions.sql import quoted
+from everhold.sealing.engine import POSITION
+from everhold.sealing.reading import RowSource, column_kinds, file_pattern, read_rows, reading_errors_hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from everhold.queries.expressions import ColumnKind
+
+__all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "check_fingerprint", "fingerprint", "seal_rows"]
+
+HOLDOUT_FILE = "holdout.parquet"
+TRAINING_FILE = "training.parquet"
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFiles:
+    """What was written, in public facts.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of training rows; 0 without a training set.
+        columns: Kind of each column, by name.
+        label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
+        fingerprint: SHA-256 of the holdout's file.
+        training_fingerprint: SHA-256 of the training file; None without a training set.
+    """
+
+    rows: int
+    training_rows: int
+    columns: dict[str, ColumnKind]
+    label_kind: str | None
+    fingerprint: str
+    training_fingerprint: str | None
+
+
+def seal_rows(
+    folder: Path, *, holdout: RowSource, training: RowSource | None, label: str | None, row_id: str | None
+) -> SealedFiles:
+    """Check the rows and write them to an existing, private folder.
+
+    Args:
+        folder: Where the Parquet files go.
+        holdout: The rows to seal.
+        training: Open rows of the same columns.
+        label: Column that holds the truth, for accuracy and the like.
+        row_id: Column that names rows; no holdout row may share its id with a training row.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be sealed as they stand.
+    """
+    with duckdb.connect(":memory:") as connection:
+        read_rows(connection, holdout, name="holdout_source", what="holdout")
+        columns = column_kinds(connection.view("holdout_source"))
+        _check_names(columns)
+        sets = ["holdout"]
+        if training is not None:
+            read_rows(connection, training, name="training_source", what="training")
+            _check_same_columns(columns, column_kinds(connection.view("training_source")))
+            sets.append("training")
+        counts = {what: _write(connection, what, columns, folder / f"{what}.parquet") for what in sets}
+        label_kind = None if label is None else _label_kind(connection, label, columns, sets)
+        if row_id is not None:
+            _check_row_ids(connection, row_id, columns, has_training=training is not None)
+    return SealedFiles(
+        rows=counts["holdout"],
+        training_rows=counts.get("training", 0),
+        columns=columns,
+        label_kind=label_kind,
+        fingerprint=fingerprint(folder / HOLDOUT_FILE),
+        training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
+    )
+
+
+def _scalar(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
+    row = connection.execute(sql).fetchall()[0]
+    return row[0]
+
+
+def _check_names(columns: dict[str, ColumnKind]) -> None:
+    if POSITION in map(str.lower, columns):
+        raise HoldoutRejected(
+            f"a column is called {POSITION!r}, a name the engine needs; rename it; nothing was created"
+        )
+
+
+def _check_same_columns(holdout: dict[str, ColumnKind], training: dict[str, ColumnKind]) -> None:
+    if holdout == training:
+        return
+    missing = [name for name in holdout if name not in training]
+    added = [name for name in training if name not in holdout]
+    other = [name for name in holdout if name in training and holdout[name] != training[name]]
+    faults = [
+        f"{fault} {', '.join(map(repr, names))}"
+        for fault, names in (("training lacks", missing), ("holdout lacks", added), ("types differ for", other))
+        if names
+    ]
+    raise HoldoutRejected(
+        f"holdout and training have different columns ({'; '.join(faults)}); expected the same names and types; "
+        "nothing was created",
+        missing=missing,
+        added=added,
+        different=other,
+    )
+
+
+def _check_column(name: str, columns: dict[str, ColumnKind], *, what: str) -> None:
+    if name not in columns:
+        raise HoldoutRejected(
+            f"the {what} column {name!r} does not exist; expected one of {', '.join(columns)}; nothing was created"
+        )
+
+
+def _label_kind(
+    connection: duckdb.DuckDBPyConnection, label: str, columns: dict[str, ColumnKind], sets: Sequence[str]
+) -> str:
+    _check_column(label, columns, what="label")
+    column = quoted(label)
+    kind = columns[label].value
+    if kind == "other":
+        raise HoldoutRejected(
+            f"the label column {label!r} holds neither numbers nor text nor booleans; nothing was created"
+        )
+    missing = f"{column} IS NULL" + (f" OR isnan({column}::DOUBLE)" if kind == "number" else "")
+    for what in sets:
+        if _scalar(connection, f"SELECT count(*) FROM {what} WHERE {missing}"):
+            raise HoldoutRejected(
+                f"the label column {label!r} has missing values in the {what} rows; expected a label in every row; "
+                "drop those rows; nothing was created"
+            )
+    if kind == "string":
+        return "string"
+    kinds = {
+        what: "binary" if _scalar(connection, f"SELECT bool_and({column}::DOUBLE IN (0, 1)) FROM {what}") else "number"
+        for what in sets
+    }
+    if len(set(kinds.values())) > 1:  # analysts see the kind: it must not tell more than the training rows do
+        raise HoldoutRejected(
+            f"the label column {label!r} holds only 0 and 1 in one of holdout and training, but not in the other; "
+            "expected the same labels in both; nothing was created"
+        )
+    return kinds["holdout"]
+
+
+def _check_row_ids(
+    connection: duckdb.DuckDBPyConnection, row_id: str, columns: dict[str, ColumnKind], *, has_training: bool
+) -> None:
+    _check_column(row_id, columns, what="row id")
+    if not has_training:
+        return
+    column = quoted(row_id)
+    sql = f"SELECT count(DISTINCT {column}) FROM holdout WHERE {column} IN (SELECT {column} FROM training)"
+    with reading_errors_hidden("holdout"):
+        shared = _scalar(connection, sql)
+    if shared:
+        raise HoldoutRejected(
+            f"{shared} row ids of column {row_id!r} are in the holdout and in the training set; expected none; "
+            "a holdout that was trained on proves nothing: remove them from one of the two; nothing was created",
+            shared=shared,
+        )
+
+
+def _write(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, ColumnKind], path: Path) -> int:
+    """Write the source of these rows, which is read this once; a view of the file replaces it. Returns their number."""
+    names = ", ".join(map(quoted, columns))  # both files get the holdout's order of columns
+    escaped = str(path).replace("'", "''")
+    salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
+    with reading_errors_hidden(what):
+        connection.execute(
+            f"COPY (SELECT {names} FROM {what}_source) TO '{escaped}' "
+            f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{everhold_salt: '{salt}'}})"
+        )
+        path.chmod(0o400)
+        connection.read_parquet(file_pattern(path), hive_partitioning=False).create_view(what)
+        rows = int(_scalar(connection, f"SELECT count(*) FROM {what}"))
+    if rows == 0:
+        raise HoldoutRejected(f"the {what} table is empty; expected at least one row; nothing was created")
+    return rows
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
+    """Check that a sealed file is byte for byte the one that was sealed.
+
+    Raises:
+        IntegrityError: If it is missing or differs.
+    """
+    if not path.is_file():
+        raise IntegrityError(
+            f"the sealed {what} rows are missing; expected {path.name} beside the database; restore it"
+        )
+    if fingerprint(path) != expected:
+        raise IntegrityError(
+            f"the sealed {what} rows are not the ones that were sealed: the fingerprint of {path.name} differs; "
+            "restore the original file; no question is answered until then"
+        )

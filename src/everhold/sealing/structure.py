@@ -1,0 +1,203 @@
+"""How sealed and training rows are arranged: what a dependence model may learn when rows are sealed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal
+
+import duckdb
+
+from everhold.dependence.base import SeriesFacts
+from everhold.errors import DependenceError
+from everhold.queries.expressions.sql import quoted
+from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
+from everhold.sealing.reading import file_pattern, reading_errors_hidden
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from everhold.sealing.files import SealedFiles
+
+__all__ = ["FileStructure"]
+
+
+_TIMES = re.compile(r"DATE|TIMESTAMP")
+_ISO = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
+
+
+class FileStructure:
+    """The arrangement of rows in the files of a holdout; the `RowStructure` that models are bound to.
+
+    Args:
+        folder: Where the files are.
+        sealed: What was written there.
+    """
+
+    def __init__(self, folder: Path, sealed: SealedFiles) -> None:
+        self._sealed = sealed
+        self._connection = duckdb.connect(":memory:")
+        for name, file in (("holdout", HOLDOUT_FILE), ("training", TRAINING_FILE)):
+            if name == "holdout" or sealed.training_rows:
+                rows = self._connection.read_parquet(file_pattern(folder / file), hive_partitioning=False)
+                rows.create_view(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    @property
+    def rows(self) -> int:
+        """Number of sealed rows."""
+        return self._sealed.rows
+
+    @property
+    def training_rows(self) -> int:
+        """Number of training rows."""
+        return self._sealed.training_rows
+
+    def group_sizes(self, column: str) -> dict[int, int]:
+        """Size of a group to the number of sealed groups of that size."""
+        name = self._column(column)
+        found = self._rows(
+            f"SELECT size, count(*) FROM (SELECT count(*) AS size FROM holdout GROUP BY {name}) GROUP BY size"
+        )
+        return {int(size): int(number) for size, number in sorted(found)}
+
+    def shared_groups(self, column: str) -> int:
+        """How many groups have rows on both sides."""
+        name = self._column(column)
+        if not self.training_rows:
+            return 0
+        return self._count(f"SELECT count(DISTINCT {name}) FROM holdout WHERE {name} IN (SELECT {name} FROM training)")
+
+    def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
+        """How the rows stand when each group of the column ``within`` is put in order."""
+        place = self._place(order_by)
+        group = "'all'" if within is None else self._column(within)
+        lengths = self._rows(
+            f"SELECT length, count(*) FROM (SELECT count(*) AS length FROM holdout GROUP BY {group}) GROUP BY length"
+        )
+        ties = self._count(
+            f"SELECT count(*) FROM (SELECT 1 FROM holdout GROUP BY {group}, {place} HAVING count(*) > 1)"
+        )
+        side, apart = self._training_side(place, group)
+        step, least = self._step("holdout", place, group)
+        return SeriesFacts(
+            lengths={int(length): int(number) for length, number in sorted(lengths)},
+            ties=ties > 0,
+            training=side,
+            step=step,
+            training_step=self._step("training", place, group)[0] if self.training_rows else None,
+            apart=apart,
+            least_step=least,
+        )
+
+    def is_number(self, column: str) -> bool:
+        """Whether a column holds numbers, and no truth values, text or times."""
+        self._column(column)
+        return self._sealed.columns[column].value == "number"
+
+    def unknown_values(
+        self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
+    ) -> int:
+        """How many rows of one side or both have a value whose text is none of the known ones."""
+        name = self._column(column)
+        counted = 0
+        for what in self._sets():
+            if side not in ("both", "sealed" if what == "holdout" else what):
+                continue
+            values = self._rows(f"SELECT CAST({name} AS VARCHAR), count(*) FROM {what} GROUP BY 1")
+            counted += sum(int(number) for value, number in values if str(value) not in known)
+        return counted
+
+    def _training_side(
+        self, place: str, group: str
+    ) -> tuple[Literal["none", "before", "after", "among"], float | None]:
+        """On which side the training rows of the sealed series lie, and how near they come."""
+        if not self.training_rows:
+            return "none", None
+        sides = f"SELECT {group} AS series, min({place}) AS first, max({place}) AS last FROM"
+        before, after, both, apart = self._rows(
+            f"SELECT coalesce(bool_and(t.last < h.first), true), coalesce(bool_and(t.first > h.last), true), count(*), "
+            f"min(greatest(h.first - t.last, t.first - h.last)) "
+            f"FROM ({sides} holdout GROUP BY 1) h JOIN ({sides} training GROUP BY 1) t USING (series)"
+        )[0]
+        if not both:
+            return "none", None
+        side: Literal["before", "after", "among"] = "before" if before else "after" if after else "among"
+        return side, None if side == "among" else float(apart)
+
+    def _step(self, what: str, place: str, group: str) -> tuple[float | None, float | None]:
+        """The median and the least distance of neighbouring rows of a series."""
+        found = self._rows(
+            f"SELECT median(step), min(step) FROM (SELECT {place} - lag({place}) OVER (PARTITION BY {group} "
+            f"ORDER BY {place}) AS step FROM {what})"
+        )[0]
+        median, least = (None if value is None else float(value) for value in found)
+        return median, least
+
+    def _place(self, column: str) -> str:
+        """The place of a row in an order, as a number."""
+        name = self._column(column)
+        kind = self._sealed.columns[column].value
+        if kind == "number":
+            return f"CAST({name} AS DOUBLE)"
+        if kind == "other" and all(_TIMES.match(self._type(what, column)) for what in self._sets()):
+            return f"epoch({name})"
+        if kind == "string" and not sum(
+            self._count(f"SELECT count(*) FROM {what} WHERE NOT regexp_full_match({name}, '{_ISO}')")
+            for what in self._sets()
+        ):
+            return f"epoch(CAST({name} AS TIMESTAMP))"
+        raise DependenceError(
+            f"the column {column!r} does not put rows in order: it holds {self._type('holdout', column).lower()}, and "
+            "text such as '10' comes before '9'; expected numbers, dates or times; make a column of such a type"
+        )
+
+    def _type(self, what: str, column: str) -> str:
+        """The engine's type of a column."""
+        return str(self._rows(f"SELECT typeof({quoted(column)}) FROM {what} LIMIT 1")[0][0])
+
+    def _column(self, column: str) -> str:
+        """The quoted name of a column that exists and has a value in every row."""
+        if column not in self._sealed.columns:
+            raise DependenceError(
+                f"the column {column!r} of the dependence does not exist; expected one of "
+                f"{', '.join(map(repr, self._sealed.columns))}; name a column of the rows"
+            )
+        name = quoted(column)
+        self._check_one_type(column)
+        number = self._sealed.columns[column].value == "number"
+        missing = f"{name} IS NULL" + (f" OR isnan(CAST({name} AS DOUBLE))" if number else "")
+        for what in self._sets():
+            if self._count(f"SELECT count(*) FROM {what} WHERE {missing}"):
+                raise DependenceError(
+                    f"the column {column!r} of the dependence has missing values in the {what} rows; expected a value "
+                    "in every row; drop those rows, or give each a value of its own"
+                )
+        return name
+
+    def _check_one_type(self, column: str) -> None:
+        """Dates, times and the like compare as they should only where both files mean them alike."""
+        types = {self._type(what, column) for what in self._sets()}
+        if len(types) > 1 and self._sealed.columns[column].value == "other":
+            raise DependenceError(
+                f"the column {column!r} holds {' in one file and '.join(sorted(map(str.lower, types)))} in the other; "
+                "expected the same type in holdout and training; convert one of them"
+            )
+
+    def _sets(self) -> tuple[str, ...]:
+        return ("holdout", "training") if self.training_rows else ("holdout",)
+
+    def _count(self, sql: str) -> int:
+        return int(self._rows(sql)[0][0])
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with reading_errors_hidden("holdout"):
+            return self._connection.execute(sql).fetchall()

@@ -1,0 +1,226 @@
+"""Evaluating questions on stored rows: DuckDB for expressions, NumPy for functions and predictions."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from everhold.queries.evaluation import UNIT, clip_to_grid, to_grid
+from everhold.queries.expressions import part_totals_sql, totals_sql
+from everhold.queries.expressions.sql import quoted
+from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
+from everhold.sealing.probe import public_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from everhold.queries.base import BoundQuery, RowFunction, Table
+    from everhold.queries.expressions import RowValue
+
+__all__ = ["StoredRows", "sealed_values", "values_or_none"]
+
+_EXPRESSIONS_AT_ONCE = 64
+_warning_filters = threading.RLock()  # the filters belong to the whole process, and whoever changes them puts them back
+
+
+class StoredRows:
+    """The rows of one Parquet file, as exact integer sums. Columns are read when a question first needs them.
+
+    Args:
+        path: A file written by `everhold.sealing.files.seal_rows`, its fingerprint checked.
+        rows: Number of rows.
+        columns: Names of all columns.
+        sealed: Whether faults of functions must go unreported, because a report would be a free answer.
+        label: Column without missing values that keeps its own type.
+    """
+
+    def __init__(
+        self, path: Path, *, rows: int, columns: Sequence[str], sealed: bool, label: str | None = None
+    ) -> None:
+        self._path = path
+        self._columns = tuple(columns)
+        self._sealed = sealed
+        self._label = label
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self.rows = rows
+        _open_rows.add(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rows={self.rows})"
+
+    def close(self) -> None:
+        """Close the engine; it opens again when needed."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _after_fork_in_child(self) -> None:
+        """The engine's threads stay with the parent, and a lock may be held by one of its threads for ever."""
+        self._lock = threading.Lock()
+        _left_to_parent.append(self._connection)
+        self._connection = None
+
+    def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
+        """Exact sums of row values over each part of the rows; row i belongs to part i modulo ``parts``.
+
+        Returns:
+            Shape (queries, parts), in grid units.
+
+        Raises:
+            QueryRejected: If these are public rows and a function fails on them.
+        """
+        totals = np.zeros((len(queries), parts), dtype=np.int64)
+        written = [i for i, query in enumerate(queries) if query.row_value is not None]
+        for start in range(0, len(written), _EXPRESSIONS_AT_ONCE):
+            chunk = written[start : start + _EXPRESSIONS_AT_ONCE]
+            values = [value for i in chunk if (value := queries[i].row_value) is not None]
+            totals[chunk] = self._expression_totals(values, parts=parts, unit=unit)
+        for i, query in enumerate(queries):
+            function = query.sealed if self._sealed else query.training
+            if query.row_value is None and function is not None:
+                totals[i] = self._function_totals(function, query.reads, parts=parts, unit=unit)
+        return totals
+
+    def _expression_totals(self, values: Sequence[RowValue], *, parts: int, unit: int) -> NDArray[np.int64]:
+        sql = (
+            totals_sql(values, SEALED, unit=unit)
+            if parts == 1
+            else part_totals_sql(values, SEALED, parts=parts, position=POSITION, unit=unit)
+        )
+        totals = np.zeros((len(values), parts), dtype=np.int64)
+        for row in self._fetch(sql):
+            part, sums = (0, row) if parts == 1 else (row[0], row[1:])
+            totals[:, part] = sums
+        return totals
+
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._lock, engine_errors_hidden():
+            return self._engine().execute(sql).fetchall()
+
+    def _engine(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            self._connection = locked_connection(self._path)
+        return self._connection
+
+    def _function_totals(
+        self, function: RowFunction, reads: Sequence[str] | None, *, parts: int, unit: int
+    ) -> NDArray[np.int64]:
+        table = self.table(self._columns if reads is None else reads)
+        values = (sealed_values if self._sealed else public_values)(function, table, self.rows)
+        if values.dtype == np.bool_ and parts == 1:
+            return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
+        grid = (clip_to_grid if self._sealed else to_grid)(values, unit=unit)
+        return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
+
+    def table(self, names: Sequence[str]) -> Table:
+        """The named columns as NumPy arrays: numbers as float64, nan if missing; booleans, false if missing; objects.
+
+        The types do not depend on whether a value is missing: a function that fails on one of them would tell.
+        """
+        missing = [name for name in names if name not in self._arrays]
+        if missing:
+            listed = ", ".join(map(quoted, missing))
+            with self._lock, engine_errors_hidden():
+                found = self._engine().execute(f"SELECT {listed} FROM {SEALED} ORDER BY {POSITION}").fetchnumpy()
+            self._arrays |= {
+                name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in missing
+            }
+        return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
+
+
+_open_rows: weakref.WeakSet[StoredRows] = weakref.WeakSet()
+_left_to_parent: list[object] = []  # never closed in a child: that would wait for threads that it does not have
+
+
+def _after_fork_in_child() -> None:
+    global _warning_filters
+    _warning_filters = threading.RLock()
+    for rows in list(_open_rows):
+        rows._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def sealed_values(function: RowFunction, table: Table, rows: int, width: tuple[int, ...] = ()) -> NDArray[Any]:
+    """Row values whatever happens: a row on which a function fails counts as 0, so that failing tells nothing.
+
+    Where the function fails on many rows at once, they are halved until the rows at fault are found: one row with a
+    missing value must not move the others.
+
+    Args:
+        function: From a table to the values of its rows.
+        table: The rows.
+        rows: How many there are.
+        width: Shape of the value of one row.
+
+    Returns:
+        Shape (rows, *width).
+    """
+    values = values_or_none(function, table, (rows, *width))
+    if values is not None:
+        return values
+    if rows <= 1:
+        return np.zeros((rows, *width), dtype=np.float64)
+    middle = rows // 2
+    halves = [({name: column[part] for name, column in table.items()}, size) for part, size in
+              ((slice(None, middle), middle), (slice(middle, None), rows - middle))]  # fmt: skip
+    return np.concatenate([sealed_values(function, half, size, width).astype(np.float64) for half, size in halves])
+
+
+def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[int, ...]) -> NDArray[Any] | None:
+    """The function's values, or None if it fails or if they have another shape.
+
+    Warnings are kept back, too, and because they must not change an answer where they are errors.
+    """
+    interrupted = False
+    try:
+        with _warning_filters, warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            values = np.asarray(function(dict(table)))  # what it adds or takes away stays its own
+            if values.shape == shape and values.dtype.kind in "biuf":
+                return values if values.dtype == np.bool_ else values.astype(np.float64, copy=False)
+    except KeyboardInterrupt:
+        interrupted = True
+    except BaseException:  # SystemExit too would tell something
+        pass
+    if interrupted:  # out of the handler, so that nothing a function put into its own hangs on it
+        raise KeyboardInterrupt
+    return None
+
+
+def _plain(column: Any) -> NDArray[Any]:
+    """A column of DuckDB as a plain, read-only array without a mask."""
+    missing = np.ma.getmaskarray(column)
+    plain: NDArray[Any] = np.array(np.ma.getdata(column))
+    if plain.dtype.kind == "b":
+        plain[missing] = False
+    elif plain.dtype.kind in "iuf":
+        plain = plain.astype(np.float64)
+        plain[missing] = np.nan
+    else:
+        plain = plain.astype(object)
+        plain[missing] = None
+    plain.flags.writeable = False
+    return plain
+
+
+def _as_label(column: Any) -> NDArray[Any]:
+    """The label as it is, text in fixed width: it compares in one pass."""
+    label: NDArray[Any] = np.array(np.ma.getdata(column))
+    label = label.astype(str) if label.dtype.kind == "O" else label
+    label.flags.writeable = False
+    return label
