@@ -1,6 +1,10 @@
 """Small studies for the command line."""
 
 import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from everhold.cli.application import app
 
 SECRET = "ZEBRA77"
 """Stands in one cell of the sealed rows, and nowhere else."""
@@ -19,3 +23,19 @@ def write_rows(folder, name, *, rows, first_id):
     (folder / f"{name}.csv").write_text("\n".join(["id,delay,carrier,late", *lines]) + "\n")
     guesses = [str(int(value > 10)) for value in delay]
     (folder / f"{name}_predictions.csv").write_text("\n".join(["late", *guesses]) + "\n")
+
+
+@pytest.fixture
+def everhold(monkeypatch):
+    """Runs a command; whatever it prints, it is no traceback and no sealed value."""
+
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def run(*arguments, code=0, env=None):
+        result = CliRunner(env=env).invoke(app, list(arguments), prog_name="everhold", catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        assert "Traceback" not in result.output
+        assert SECRET not in result.output
+        return result
+
+    return run

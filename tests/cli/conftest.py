@@ -1,11 +1,11 @@
 import shutil
 
 import pytest
-from cli_samples import SECRET, write_rows
-from typer.testing import CliRunner
+from cli_samples import everhold, write_rows
 
-from everhold.cli.application import app
 from everhold.holdout import Holdout
+
+__all__ = ["everhold", "sealed_study", "study"]
 
 
 @pytest.fixture(scope="session")
@@ -29,19 +29,3 @@ def study(sealed_study, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.delenv("EVERHOLD_STORAGE", raising=False)
     return folder
-
-
-@pytest.fixture
-def everhold(monkeypatch):
-    """Runs a command; whatever it prints, it is no traceback and no sealed value."""
-
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-
-    def run(*arguments, code=0, env=None):
-        result = CliRunner(env=env).invoke(app, list(arguments), prog_name="everhold", catch_exceptions=False)
-        assert result.exit_code == code, result.output
-        assert "Traceback" not in result.output
-        assert SECRET not in result.output
-        return result
-
-    return run

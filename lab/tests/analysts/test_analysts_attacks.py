@@ -152,7 +152,7 @@ def test_the_sampler_learns_from_reported_scores():
 
 def test_without_optuna_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'everhold\[attacks\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'everhold-lab\[optuna\]'"):
         next(OptimisingAnalyst().play(Told([0.5] * 8)))
 
 

@@ -63,5 +63,5 @@ def test_without_the_package_the_message_names_the_extra(monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_flights)
-    with pytest.raises(ModuleNotFoundError, match=r"everhold\[demo\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"everhold-lab"):
         load_flights()

@@ -201,7 +201,7 @@ def test_what_is_foreign_or_missing_in_the_folder_breaks_no_report(tmp_path):
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "joblib", None)
-    with pytest.raises(ModuleNotFoundError, match=r"joblib.*everhold\[lab\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"joblib.*everhold-lab"):
         run(Dice(), tmp_path, jobs=1)
 
 

@@ -30,7 +30,7 @@ def demo(
     Example:
       everhold demo --output demo-output
 
-    Needs the packages of pip install 'everhold\[demo]'; takes less than a minute.
+    Needs the packages of pip install 'everhold-lab'; takes less than a minute.
 
     Exit codes:
       0  done

@@ -90,7 +90,7 @@ def run(
     played is kept at once: after Ctrl-C, a crash or a power cut the same
     command continues where it was, and gives the same rows.
 
-    Needs the packages of pip install 'everhold\[lab]'; without those for
+    Needs the packages of pip install 'everhold-lab'; without those for
     pictures alone, the report has none.
 
     Exit codes:
