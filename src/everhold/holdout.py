@@ -495,7 +495,6 @@ class Holdout:
             "dependence": self._desk.mechanism.dependence.to_dict(),
             "simulation": self._desk.record.configuration["seed"] is not None,
             "questions_asked": state.asked,
-            "questions_refused": head.asked - state.asked,
             "questions_left": remaining["questions"],
             "charged": head.charged,
             "remaining": remaining,
