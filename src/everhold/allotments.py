@@ -218,7 +218,7 @@ def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> 
             f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; "
             "whoever asks first is served first",
             EverholdWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
