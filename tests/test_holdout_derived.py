@@ -7,7 +7,6 @@ import pytest
 from holdout_samples import ROWS, create, rows
 
 from everhold import BudgetExhausted, Empirical, GaussianMechanism, GuessAndCheck, QueryRejected, Thresholdout, mean
-from everhold.joint import surely_answered
 from everhold.mechanisms import State
 from everhold.mechanisms.privacy_budget import CREDITS, PrivacyBudget
 from everhold.queries.histogram import histogram
@@ -152,20 +151,19 @@ def test_the_last_questions_of_the_budget_can_be_spent_on_all_parts(tmp_path):
         assert holdout.remaining == {"questions": 0}
         assert holdout.ask(LINK).repeated  # what was answered stays answered
         assert holdout.ask("delay > 100").source == "refused"
-        assert holdout.ask(mean("late = 1", given="delay > 100")).source == "refused"  # one part was refused before
+        assert holdout.ask(mean("late = 1", given="delay > 100")).source == "refused"
 
 
 def test_whether_all_parts_are_answered_is_seen_from_the_public_state():
     """Not from whether the guesses hold: that would tell for nothing that one of them is wrong."""
     mechanism = Thresholdout.tuned(rows=ROWS, queries=20, overfits=2)
-    assert surely_answered(mechanism, State(asked=3, overfits=0), 2)
-    assert surely_answered(mechanism, State(asked=3, overfits=1), 1)
-    assert not surely_answered(mechanism, State(asked=3, overfits=1), 2)
-    assert not surely_answered(mechanism, State(asked=19, overfits=0), 2)
-    assert surely_answered(mechanism, State(asked=19, overfits=2), 0)
+    assert mechanism.surely_answers(State(asked=3, overfits=0), 2) == 2
+    assert mechanism.surely_answers(State(asked=3, overfits=1), 2) == 1
+    assert mechanism.surely_answers(State(asked=19, overfits=0), 2) == 1
+    assert mechanism.surely_answers(State(asked=19, overfits=2), 2) == 0
     paid = PrivacyBudget.tuned(rows=ROWS, queries=20)
-    assert surely_answered(paid, State(asked=3, overfits=17 * CREDITS), 3)
-    assert not surely_answered(paid, State(asked=3, overfits=17 * CREDITS + 1), 3)
+    assert paid.surely_answers(State(asked=3, overfits=17 * CREDITS), 3) == 3
+    assert paid.surely_answers(State(asked=3, overfits=17 * CREDITS + 1), 3) == 2
 
 
 @pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")

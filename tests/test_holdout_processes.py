@@ -28,4 +28,4 @@ def test_two_processes_never_overspend(tmp_path):
     with Holdout.open(storage, "study") as holdout:
         assert charged == holdout.status()["charged"] == CAP
         assert holdout.remaining["overfits"] == 0
-        assert [entry["charged"] for entry in holdout.transcript().rows[CAP:]] == [0] * 35
+        assert len(holdout.transcript()) == CAP  # what was refused is not recorded

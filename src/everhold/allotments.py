@@ -2,7 +2,8 @@
 
 One ledger, one transcript and one promise remain: an allotment limits spending and changes no interval. Whether a
 question is affordable is decided by what is public, its price at most and what was charged before, so a refusal tells
-nothing about the sealed rows. The decision that counts falls inside the ledger's transaction.
+nothing about the sealed rows, is decided before anybody looks at them, and is not recorded. The steward is an analyst
+whose part is the whole. The decision that counts falls inside the ledger's transaction.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ import secrets
 import unicodedata
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from everhold.display import Display
 from everhold.errors import EverholdError, EverholdWarning, QueryRejected
-from everhold.joint import BudgetEndsBetween, surely_answered
+from everhold.joint import BudgetEndsBetween
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ACT, ANALYST, LONGEST_NAME, MOST, Accounts, Allotment
-from everhold.mechanisms import Quote, State
+from everhold.mechanisms import State
 from everhold.purchases.base import brief, digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.mechanisms import Mechanism
+    from everhold.mechanisms import Mechanism, PrivacyBudget
 
 __all__ = [
     "SPENT",
@@ -34,24 +35,24 @@ __all__ = [
     "Answering",
     "Pricing",
     "act_of",
+    "affordable",
     "allotment_of",
+    "at_price",
+    "at_the_planned_price",
     "check_all_affordable",
     "checked_limits",
     "checked_name",
     "described",
     "left_to",
-    "may_be_answered",
     "outcome_of_act",
+    "part_of",
     "set_limits",
     "spend",
     "warn_of_promises",
 ]
 
 Answering: TypeAlias = Callable[[State, list[int]], tuple[State, list[Outcome]]]
-"""From a state and positions of new questions to the state after them and their outcomes."""
-
-Pricing: TypeAlias = Callable[[State], Quote]
-"""The price of one question of a batch, the dearest one, from public state alone."""
+"""From a state and rows of what was looked at to the state after their answers and their outcomes."""
 
 SPENT = (
     "what is left of the allotment or of the whole budget does not surely pay for the question, so it was refused; "
@@ -62,6 +63,32 @@ _LOOK_ALIKES = str.maketrans(
     "аеорсхуіјѕԁһкмтпгьԛԝ" + "αβγενικορτυχ" + "01",
     "aeopcxyijsdhkmtnrbqw" + "abyevikoptux" + "ol",
 )  # Cyrillic, then Greek letters that pass for Latin ones
+
+
+_WHOLE = Allotment("", questions=MOST, charges=MOST)  # what the steward may spend: the budget itself is the limit
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What new questions of one kind cost, from public state alone.
+
+    Attributes:
+        most: Most that one of them is charged.
+        sure: From a state and a number of them to how many the whole budget surely pays for.
+    """
+
+    most: int
+    sure: Callable[[State, int], int]
+
+
+def at_the_planned_price(mechanism: Mechanism) -> Pricing:
+    """Questions that the mechanism answers as planned."""
+    return Pricing(mechanism.most_charged, mechanism.surely_answers)
+
+
+def at_price(mechanism: PrivacyBudget, price: int) -> Pricing:
+    """Questions that cost so many credits."""
+    return Pricing(price, lambda state, count: min(count, mechanism.affords(state, price)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +218,7 @@ def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> 
             f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; "
             "whoever asks first is served first",
             EverholdWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -235,62 +262,59 @@ def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, in
     return {name: min(count, questions if name == "questions" else charges) for name, count in whole.items()}
 
 
-def may_be_answered(part: Allotment, state: State, pricing: Pricing) -> int:
-    """How many new questions of a batch can be answered at most: the sealed rows are not looked at for the others."""
-    price = pricing(state)
-    if price.refused or not part.affords(price.charged_at_most):
-        return 0
-    least = price.charged_if_confirmed
-    second = pricing(replace(state, asked=state.asked + 1, overfits=state.overfits + least))
-    return part.affords(min(least, second.charged_if_confirmed))  # the first step of a ladder has a price of its own
+def part_of(accounts: Accounts, analyst: str | None) -> Allotment:
+    """What an analyst may spend; the steward is an analyst whose part is the whole."""
+    return _WHOLE if analyst is None else allotment_of(accounts, analyst)
+
+
+def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
+    """How many of so many new questions are surely paid for; the next one is refused if none is.
+
+    This looks at public state alone, so a refusal tells nothing and needs no look at the sealed rows.
+    """
+    return min(pricing.sure(state, count), part_of(accounts, analyst).affords(pricing.most))
 
 
 def spend(
-    state: State, accounts: Accounts, analyst: str, new: list[int], *, pricing: Pricing, answer: Answering
+    state: State, accounts: Accounts, analyst: str | None, new: list[int], *, pricing: Pricing, answer: Answering
 ) -> tuple[State, list[Outcome | None]]:
-    """Answer new questions in order as long as the allotment surely pays for the next one; None for the others.
+    """Answer new questions in order as long as the next one is surely paid for; None for the others.
 
     What was charged is public as soon as it was answered, so the decision about the next question may depend on it:
-    the result is that of asking one after the other. Whatever is refused, for the whole budget's sake too, is left out.
+    the result is that of asking one after the other.
 
     Args:
         state: The mechanism's state.
         accounts: The accounts; what was spent is counted there.
-        analyst: On whose behalf.
-        new: Positions of the new questions.
-        pricing: Price of the dearest of them.
+        analyst: On whose behalf; None for the steward.
+        new: What the mechanism's answer takes, one for each new question.
+        pricing: What they cost.
         answer: The mechanism's answer.
     """
     outcomes: list[Outcome | None] = []
-    while len(outcomes) < len(new):
-        price = pricing(state)
-        affordable = 0 if price.refused else allotment_of(accounts, analyst).affords(price.charged_at_most)
-        batch = new[len(outcomes) : len(outcomes) + affordable]
-        if not batch:
-            break
+    while batch := new[len(outcomes) :][: affordable(state, accounts, analyst, len(new), pricing=pricing)]:
         state, made = answer(state, batch)
-        made_or_not = [None if outcome.answer["source"] == "refused" else outcome for outcome in made]
-        kept = [outcome for outcome in made_or_not if outcome is not None]
+        charged = [outcome.charged for outcome in made]
         try:
-            accounts.spend(analyst, asked=len(kept), charged=sum(outcome.charged for outcome in kept))
+            if any(outcome.answer["source"] == "refused" for outcome in made) or max(charged) > pricing.most:
+                raise ValueError
+            if analyst is not None:
+                accounts.spend(analyst, asked=len(made), charged=sum(charged))
         except ValueError:
             raise EverholdError(
                 "the question charged more than the price that it named before; nothing was charged; ask another one"
             ) from None
-        outcomes += made_or_not
+        outcomes += made
     return state, outcomes + [None] * (len(new) - len(outcomes))
 
 
 def check_all_affordable(
-    state: State, accounts: Accounts, analyst: str | None, count: int, *, mechanism: Mechanism
+    state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing
 ) -> None:
     """Check that so many parts of one question are all answered, whatever the sealed rows say to each of them.
 
     Raises:
         BudgetEndsBetween: If not.
     """
-    enough = surely_answered(mechanism, state, count)
-    if enough and analyst is not None and count:
-        enough = allotment_of(accounts, analyst).affords(mechanism.quote(state).charged_at_most) >= count
-    if not enough:
+    if affordable(state, accounts, analyst, count, pricing=pricing) < count:
         raise BudgetEndsBetween

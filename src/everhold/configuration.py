@@ -158,21 +158,21 @@ def warn_of_weak_promise(mechanism: Mechanism) -> None:
     promise = mechanism.promise()
     if mechanism.rows < _FEW_ROWS:
         warnings.warn(
-            f"only {mechanism.rows} rows are sealed; expect wide intervals", SmallHoldoutWarning, stacklevel=3
+            f"only {mechanism.rows} rows are sealed; expect wide intervals", SmallHoldoutWarning, stacklevel=4
         )
     if promise.radius >= 0.5:
         warnings.warn(
             f"the radius {promise.radius:.2f} is half the range or more and promises nothing; seal more rows, or plan "
             "for fewer questions or overfits",
             VacuousGuaranteeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     if not mechanism.adaptive:
         warnings.warn(
             f"{mechanism.name} promises nothing to analysts whose questions depend on earlier answers; "
             "choose another mechanism unless all questions are fixed in advance",
             NonAdaptiveWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

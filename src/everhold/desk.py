@@ -12,10 +12,12 @@ from everhold.allotments import (
     SPENT,
     Answering,
     Pricing,
+    affordable,
     allotment_of,
+    at_price,
+    at_the_planned_price,
     check_all_affordable,
     left_to,
-    may_be_answered,
     spend,
 )
 from everhold.answering import answer_from, refusal_of, source_name
@@ -24,14 +26,14 @@ from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.joint import BudgetEndsBetween, KnownPart, joint_answer, joint_shares, stored_estimate
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ANALYST, Accounts
-from everhold.mechanisms import Quote, Source, State
+from everhold.mechanisms import Source, State
 from everhold.preparation import Preparation, Prepared, paying
 from everhold.privacy.noise import Noise, SecureNoise, SeededNoise
 from everhold.purchases.base import Drawn, PricedQuery, Purchase, Result
 from everhold.queries.evaluation import Evaluations
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Desk", "check_not_refused", "noise_of"]
 
-_REFUSED = "the budget is spent and the question was refused; seal new rows"
+_REFUSED = "the budget is spent and the question was refused; nothing was charged; seal new rows"
 _MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
 
 
@@ -124,10 +126,10 @@ class Desk:
         return left_to(allotment_of(Accounts.from_state(data), self.analyst), self.mechanism, state)
 
     def ask_prepared(self, prepared: Sequence[Prepared]) -> list[Answer]:
-        """Answers to questions that do not depend on each other's answers, in one transaction."""
-        committed = self._commit(prepared)
+        """Answers to questions that do not depend on each other's answers, in order as far as the budget pays."""
+        committed, data = self._commit(prepared)
         said: dict[str, Any] = {
-            "remaining": self.remaining(self._data_after(committed)) if committed else {},
+            "remaining": self.remaining(data),
             "statement": self.promise.statement,
             "analyst": self.analyst,
         }
@@ -138,29 +140,29 @@ class Desk:
             for question, entry in zip(prepared, committed, strict=True)
         ]
 
-    def _data_after(self, committed: Sequence[Committed | None]) -> dict[str, Any]:
-        """The ledger's state after a transaction; the present one if it recorded nothing."""
-        states = (entry.state_after for entry in committed if entry is not None)
-        return next(states, None) or self.data()
-
-    def _commit(self, prepared: Sequence[Prepared], *, together: bool = False) -> list[Committed | None]:
-        """Answer in one transaction; ``together`` raises `BudgetEndsBetween` unless all are sure to be answered."""
+    def _commit(
+        self, prepared: Sequence[Prepared], *, together: bool = False
+    ) -> tuple[list[Committed | None], dict[str, Any]]:
+        """Entries of the questions, None where refused, and the ledger's state after them."""
         questions = [Question(question.bound.question, _described(question.bound)) for question in prepared]
+        return self._answer(
+            questions,
+            self._pricing(prepared),
+            look=lambda ready: self._answering([prepared[place] for place in ready]),
+            together=together,
+        )
 
-        def pricing(state: State) -> Quote:
-            wished = [question.tolerance for question in prepared if not np.isnan(question.tolerance)]
-            quotes = [paying(self.mechanism).quote_at(state, tolerance) for tolerance in wished]
-            return max(quotes, key=lambda price: price.charged_at_most, default=self.mechanism.quote(state))
+    def _pricing(self, prepared: Sequence[Prepared]) -> Pricing:
+        """What the dearest of the questions costs."""
+        finest = min((question.tolerance for question in prepared if not np.isnan(question.tolerance)), default=None)
+        if finest is None:
+            return at_the_planned_price(self.mechanism)
+        budget = paying(self.mechanism)
+        return at_price(budget, budget.credits_for(budget.scale_for(finest)))
 
-        ready = self._ready(questions, pricing, together=together)
-        asked = [prepared[index] for index in ready]
-        answer = self._answering(asked, ready) if asked else None
-        return self._transact(questions, set(ready), pricing, answer, together=together)
-
-    def _answering(self, prepared: Sequence[Prepared], ready: Sequence[int]) -> Answering:
+    def _answering(self, prepared: Sequence[Prepared]) -> Answering:
         """Looks at the sealed rows; the mechanism's answers then come in the ledger's transaction."""
         bound = [question.bound for question in prepared]
-        place = {position: row for row, position in enumerate(ready)}
         evaluations = Evaluations(
             totals=self.sealed.totals(bound, parts=self.mechanism.parts, unit=self.mechanism.unit),
             guesses=np.array([question.guess for question in prepared], dtype=np.int64),
@@ -168,46 +170,77 @@ class Desk:
             unit=self.mechanism.unit,
             tolerances=_tolerances(prepared),
         )
+        return lambda state, new: self._step(state, evaluations, prepared, new)
 
-        return lambda state, new: self._step(state, evaluations, prepared, [place[position] for position in new])
+    def _answer(
+        self,
+        questions: Sequence[Question],
+        pricing: Pricing,
+        look: Callable[[Sequence[int]], Answering],
+        *,
+        together: bool = False,
+    ) -> tuple[list[Committed | None], dict[str, Any]]:
+        """The one way to answers: in order, as far as public state says that they are surely paid for.
 
-    def _ready(self, questions: Sequence[Question], pricing: Pricing, *, together: bool = False) -> list[int]:
-        """Positions of the questions for which the sealed rows are looked at: those that may be answered.
+        What is a repeat, and what is refused, is decided before the sealed rows are looked at, and nothing about a
+        refusal is recorded. How many of a batch are surely paid for may depend on the charges of the first of them, so
+        it is asked in rounds, each one look and one transaction; mostly one is enough.
 
-        An allotment that is spent shows in public state, so its refusals need no look. The transaction decides.
+        Args:
+            questions: As the ledger knows them.
+            pricing: What the dearest costs.
+            look: From positions of questions to what answers them; looks at the sealed rows.
+            together: Raise `BudgetEndsBetween` unless all are surely answered.
+
+        Returns:
+            Entries in order, None where refused, and the ledger's state after the last of them.
         """
-        if self.analyst is None:
-            return list(range(len(questions)))
+        committed: dict[int, Committed] = {}
+        ready = [0]
+        while ready and len(committed) < len(questions):
+            places = [place for place in range(len(questions)) if place not in committed]
+            asked = [questions[place] for place in places]
+            ready = self._ready(asked, pricing, together=together)
+            answer = look([places[index] for index in ready]) if ready else None
+            entries = self._transact(asked, ready, pricing, answer, together=together)
+            committed |= {place: entry for place, entry in zip(places, entries, strict=True) if entry is not None}
+        last = next(reversed(committed.values()), None)
+        data = self.data() if last is None else last.state_after
+        return [committed.get(place) for place in range(len(questions))], data
+
+    def _ready(self, questions: Sequence[Question], pricing: Pricing, *, together: bool) -> list[int]:
+        """Positions of the questions for which the sealed rows are looked at: those that are new and surely paid for.
+
+        From public state alone. The transaction decides again, and answers nothing that was not looked at.
+        """
         stored = self.store.answered(self.record.id, questions)
         first = {question.fingerprint: index for index, question in reversed(list(enumerate(questions)))}
         fresh = sorted(index for fingerprint, index in first.items() if fingerprint not in stored)
         data = self.data()
         state, accounts = self.state_from(data), Accounts.from_state(data)
         if together:
-            check_all_affordable(state, accounts, self.analyst, len(fresh), mechanism=self.mechanism)
-        return fresh[: may_be_answered(allotment_of(accounts, self.analyst), state, pricing)]
+            check_all_affordable(state, accounts, self.analyst, len(fresh), pricing=pricing)
+        return fresh[: affordable(state, accounts, self.analyst, len(fresh), pricing=pricing)]
 
     def _transact(
-        self, questions: Sequence[Question], ready: set[int], pricing: Pricing, answer: Answering | None, *,
-        together: bool = False,
+        self, questions: Sequence[Question], ready: Sequence[int], pricing: Pricing, answer: Answering | None, *,
+        together: bool,
     ) -> list[Committed | None]:  # fmt: skip
-        """The one way to an answer: spending, also the analyst's, is checked and recorded in the same transaction."""
+        """Spending, also the analyst's, is checked and recorded in the same transaction as the answers."""
+        looked_at = {position: row for row, position in enumerate(ready)}
 
         def step(data: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
             state, accounts = self.state_from(data), Accounts.from_state(data)
             if together:
-                check_all_affordable(state, accounts, self.analyst, len(new), mechanism=self.mechanism)
-            can_be = [position for position in new if position in ready]
+                check_all_affordable(state, accounts, self.analyst, len(new), pricing=pricing)
+            known = [position for position in new if position in looked_at]
             if answer is None:
                 return data, [None] * len(new)
-            if self.analyst is None:
-                state, made = answer(state, new)
-                outcomes: list[Outcome | None] = [*made]
-            else:
-                state, some = spend(state, accounts, self.analyst, can_be, pricing=pricing, answer=answer)
-                by_position = dict(zip(can_be, some, strict=True))
-                outcomes = [by_position.get(position) for position in new]
-            return accounts.into(bound_state(state, self.record.configuration)), outcomes
+            rows = [looked_at[position] for position in known]
+            state, made = spend(state, accounts, self.analyst, rows, pricing=pricing, answer=answer)
+            outcomes = dict(zip(known, made, strict=True))
+            after = accounts.into(bound_state(state, self.record.configuration))
+            return after, [outcomes.get(position) for position in new]
 
         named = [Question(question.fingerprint, self._signed(question.description)) for question in questions]
         return self.store.commit(self.record.id, named, step, seal_key=self.key.seal_key)
@@ -234,20 +267,17 @@ class Desk:
         mechanism = paying(self.mechanism)
         asked = [Question(purchase.question, {**purchase.description, "shown": purchase.shown[:_MOST_SHOWN]})]
 
-        def pricing(state: State) -> Quote:
-            price = purchase.price(mechanism).charged
-            return Quote(None, None, price, price, refused=not mechanism.can_pay(state, price))
+        def look(_: Sequence[int]) -> Answering:
+            seen = purchase.look(self.sealed, mechanism.unit)
 
-        ready = self._ready(asked, pricing)
-        seen = purchase.look(self.sealed, mechanism.unit) if ready else None
+            def answer(state: State, _: list[int]) -> tuple[State, list[Outcome]]:
+                noise = noise_of(self.record.configuration["seed"], asked=state.asked)
+                drawn = purchase.draw(mechanism, state, seen, noise)
+                return drawn.state, [Outcome(drawn.answer, drawn.charged)]
 
-        def answer(state: State, _: list[int]) -> tuple[State, list[Outcome]]:
-            noise = noise_of(self.record.configuration["seed"], asked=state.asked)
-            drawn = purchase.draw(mechanism, state, seen, noise)
-            return drawn.state, [Outcome(drawn.answer, drawn.charged)]
+            return answer
 
-        committed = self._transact(asked, set(ready), pricing, answer if ready else None)
-        data, entry = self._data_after(committed), committed[0]
+        (entry,), data = self._answer(asked, at_price(mechanism, purchase.price(mechanism).charged), look)
         answered = Drawn.refused(self.state_from(data)).answer if entry is None else entry.answer
         result = purchase.result(
             answered,
@@ -262,15 +292,14 @@ class Desk:
         return result
 
     def ask_derived(self, query: DerivedQuery, guess: float | None) -> Answer:
-        """All parts in one transaction, and the interval that follows from theirs."""
+        """All parts in one transaction or none, and the interval that follows from theirs."""
         bound, prepared = self.prepare_derived(query, guess)
-        refused = any(part.refused for part in self.known(prepared))
         try:
-            committed = [] if refused else self._commit(prepared, together=True)
+            committed, data = self._commit(prepared, together=True)
         except BudgetEndsBetween:
-            committed = []
+            committed, data = [], self.data()
         refusal = refusal_of(
-            bound.question, self.mechanism, remaining=self.remaining(self._data_after(committed)),
+            bound.question, self.mechanism, remaining=self.remaining(data),
             statement=self.promise.statement, analyst=self.analyst,
         )  # fmt: skip
         return joint_answer(bound, [entry for entry in committed if entry is not None], refusal)
@@ -297,10 +326,9 @@ class Desk:
         known = []
         for part in prepared:
             entry = self.store.find(self.record.id, part.bound.question)
-            refused = entry is not None and entry.answer["source"] == "refused"
-            stored = None if entry is None or refused else stored_estimate(entry.answer)
+            stored = None if entry is None else stored_estimate(entry.answer)
             guess = None if part.guess < 0 else part.guess / self.mechanism.steps
-            known.append(KnownPart(part.bound.question, stored, guess, refused))
+            known.append(KnownPart(part.bound.question, stored, guess))
         return known
 
     def shares(self, query: HistogramQuery, *, guess: float | None, strict: bool) -> Shares:

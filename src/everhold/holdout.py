@@ -19,6 +19,7 @@ from everhold.allotments import (
     warn_of_promises,
 )
 from everhold.answers import Answer, QuotedPrice, Shares, Transcript
+from everhold.boundary import errors_leave_frames_behind
 from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
     bound_state,
@@ -76,6 +77,7 @@ __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 _TOLD = ("value", "low", "high", "source", "within")  # of an entry; a table's rounds are its own matter
 
 
+@errors_leave_frames_behind
 class Holdout:
     """A sealed holdout that answers adaptive questions; made by `create` and `open`.
 
@@ -176,7 +178,7 @@ class Holdout:
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
             if sealed.training_rows and chosen.dependence.binomial_tails:
                 found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, brief=True)
-                warn_of_dependence(found, declared=dependence is not None)
+                warn_of_dependence(found, declared=dependence is not None, stacklevel=4)
             store = LedgerStore.open(url)
             record = store.create(name, configuration, bound_state(state, configuration), seal_key=key.seal_key)
         except BaseException:
@@ -495,7 +497,6 @@ class Holdout:
             "dependence": self._desk.mechanism.dependence.to_dict(),
             "simulation": self._desk.record.configuration["seed"] is not None,
             "questions_asked": state.asked,
-            "questions_refused": head.asked - state.asked,
             "questions_left": remaining["questions"],
             "charged": head.charged,
             "remaining": remaining,

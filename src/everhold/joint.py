@@ -23,14 +23,17 @@ __all__ = [
     "joint_quote",
     "joint_shares",
     "stored_estimate",
-    "surely_answered",
 ]
 
 _BY_WEIGHT = ("refused", "holdout", "standing", "guess", "training")
 
 
 class BudgetEndsBetween(Exception):
-    """Raised inside a transaction to leave it without a trace."""
+    """Raised, also inside a transaction, to leave it without a trace.
+
+    To wait and see whether the budget ends, and to take everything back if it does, would tell for nothing that a
+    guess was wrong. So all parts have to be sure of an answer before the first one is looked at.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +44,11 @@ class KnownPart:
         question: SHA-256 of the part.
         stored: The stored answer as a mean in [0, 1]; None if there is none yet.
         guess: The public guess as a mean in [0, 1]; None if there is none.
-        refused: Whether the stored answer is a refusal.
     """
 
     question: str
     stored: Estimate | None
     guess: float | None
-    refused: bool = False
-
-
-def surely_answered(mechanism: Mechanism, state: State, questions: int) -> bool:
-    """Whether so many new questions are all answered, whatever the sealed rows say to each of them.
-
-    This looks at the public state alone. To wait and see whether the budget ends, and to take everything back if it
-    does, would tell for nothing that a guess was wrong.
-    """
-    reachable = {state}
-    for _ in range(questions):
-        prices = {reached: mechanism.quote(reached) for reached in reachable}
-        if any(price.refused for price in prices.values()):
-            return False
-        reachable = {
-            _after(reached, charge)
-            for reached, price in prices.items()
-            for charge in (price.charged_if_confirmed, price.charged_at_most)
-        }
-    return True
 
 
 def _after(state: State, charge: int) -> State:
@@ -134,7 +116,7 @@ def joint_quote(
         worst.append(mechanism.quote(unlucky))
         quiet, unlucky = _after(quiet, prices[-1].charged_if_confirmed), _after(unlucky, worst[-1].charged_at_most)
     if together:
-        refused = any(part.refused for part in parts) or not surely_answered(mechanism, state, len(order))
+        refused = mechanism.surely_answers(state, len(order)) < len(order)
     else:
         refused = bool(prices) and prices[0].refused
     radii = {question: price.radius for question, price in zip(order, prices, strict=True)}

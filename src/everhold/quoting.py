@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
-from everhold.allotments import allotment_of
+from everhold.allotments import part_of
 from everhold.answers import QuotedPrice
 from everhold.errors import QueryRejected
 from everhold.joint import joint_quote
@@ -17,7 +17,6 @@ from everhold.queries.histogram import HistogramQuery
 
 if TYPE_CHECKING:
     from everhold.desk import Desk
-    from everhold.ledger import Entry
     from everhold.mechanisms import State
     from everhold.queries.base import Query
 
@@ -40,8 +39,7 @@ def quoted(
         known, together = desk.known(prepared), isinstance(query, DerivedQuery)
         whole = joint_quote(derived, known, mechanism=desk.mechanism, state=state, together=together)
         new = len({part.question for part in known if part.stored is None})
-        each = desk.mechanism.quote(state).charged_at_most
-        return _own_price(desk, whole, needed=new if together else 1, each=each)
+        return _own_price(desk, whole, needed=new if together else 1, each=desk.mechanism.most_charged)
     price = desk.mechanism.quote(state)
     if query is None and tolerance is not None:
         raise QueryRejected("a tolerance needs a question; expected quote(query, tolerance=...); nothing was charged")
@@ -53,8 +51,6 @@ def quoted(
             price = paying(desk.mechanism).quote_at(state, prepared_one.tolerance)
         question, scale = bound.question, abs(bound.at_one - bound.at_zero)
         stored = desk.store.find(desk.record.id, question)
-    if _is_refusal(stored):
-        return _refused_before(stored, desk, state)
     before = stored is not None
     return _own_price(
         desk,
@@ -72,11 +68,9 @@ def quoted(
 
 
 def _own_price(desk: Desk, price: QuotedPrice, *, needed: int = 1, each: int | None = None) -> QuotedPrice:
-    """The price on behalf of an analyst: refused unless the allotment surely pays for all that is needed."""
-    if desk.analyst is None:
-        return price
+    """The price on behalf of whoever asks: refused unless their part surely pays for all that is needed."""
     data = desk.data()
-    part = allotment_of(Accounts.from_state(data), desk.analyst)
+    part = part_of(Accounts.from_state(data), desk.analyst)
     price = replace(price, remaining=desk.remaining(data))
     enough = part.affords(price.charged_at_most if each is None else each) >= needed
     if price.answered_before or (enough and not price.refused):
@@ -84,20 +78,9 @@ def _own_price(desk: Desk, price: QuotedPrice, *, needed: int = 1, each: int | N
     return replace(price, radius=None, radius_if_charged=None, charged_if_confirmed=0, charged_at_most=0, refused=True)
 
 
-def _is_refusal(stored: Entry | None) -> TypeGuard[Entry]:
-    """Whether the ledger holds a refusal of the question: then that is the answer for good."""
-    return stored is not None and stored.answer["source"] == "refused"
-
-
-def _refused_before(stored: Entry, desk: Desk, state: State) -> QuotedPrice:
-    return QuotedPrice(stored.question, None, None, 0, 0, True, True, desk.mechanism.remaining(state))
-
-
 def _purchase(desk: Desk, purchase: Purchase[Any, Any], state: State) -> QuotedPrice:
     mechanism = paying(desk.mechanism)
     price, stored = purchase.price(mechanism), desk.store.find(desk.record.id, purchase.question)
-    if _is_refusal(stored):
-        return _refused_before(stored, desk, state)
     before = stored is not None
     refused = not (before or mechanism.can_pay(state, price.charged))
     charged = 0 if before or refused else price.charged

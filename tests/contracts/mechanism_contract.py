@@ -98,6 +98,7 @@ class MechanismContract:
         for before, after, (value, low, high, source, charged) in zip(states, states[1:], replies, strict=False):
             quote, left = mechanism.quote(before), mechanism.remaining(before)
             assert quote.refused == (source == Source.REFUSED)
+            assert (mechanism.surely_answers(before, 9) == 0) == quote.refused
             assert all(mechanism.remaining(after)[name] <= left[name] for name in left)
             if quote.refused:
                 assert (quote.radius, quote.radius_if_charged, quote.charged_at_most) == (None, None, 0)
@@ -116,6 +117,21 @@ class MechanismContract:
         again, more = mechanism.answer_many(states[-1], self.evaluations(mechanism, means[:2]), SeededNoise(3))
         assert again == states[-1]
         assert np.all(more.sources == Source.REFUSED)
+
+    @given(means=MEANS, seed=st.integers(0, 1000))
+    @INHERITED
+    def test_what_is_sure_of_an_answer_is_seen_from_the_public_state(self, means, seed):
+        mechanism = self.mechanism()
+        states, _ = self.run(mechanism, means, [1] * len(means), SeededNoise(seed))
+        for state in states:
+            sure = mechanism.surely_answers(state, 40)
+            public = State(state.asked, state.overfits)
+            assert sure == mechanism.surely_answers(public, 40) >= mechanism.surely_answers(public, 7)
+            for surprising in (0.0, 1.0):
+                batch = self.evaluations(mechanism, [(surprising, 0.5)] * sure)
+                _, replies = mechanism.answer_many(state, batch, SeededNoise(seed + 1))
+                assert not np.any(replies.sources == Source.REFUSED)
+                assert np.all(replies.charged <= mechanism.most_charged)
 
     def test_the_noise_is_not_shown(self):
         state = State(asked=3, overfits=1, carried_noise=987654321)

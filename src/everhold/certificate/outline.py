@@ -39,7 +39,6 @@ _LABELS = {
     "guess": "confirmed: the analyst's own guess",
     "standing": "not better than the best so far",
     "holdout": "taken from the sealed rows",
-    "refused": "refused",
     "effective_rows": "effective rows, the independent rows that they are worth",
 }
 _DEPENDENCE_LABELS = {

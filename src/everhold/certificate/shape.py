@@ -15,7 +15,7 @@ FORMAT_FIELD = "everhold_certificate"
 FORMAT = 1
 """Version of the document, its words and its page included; a change of any of them is a new version."""
 SIGNATURE = "signature"
-SOURCES = ("training", "guess", "standing", "holdout", "refused")
+SOURCES = ("training", "guess", "standing", "holdout")
 """Where an answer may come from, as the ledger names it."""
 
 

@@ -158,7 +158,7 @@ def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:
 
 def _state_of(document: Mapping[str, Any]) -> State:
     account = document["account"]
-    return State(asked=account["asked"] - account["by_source"]["refused"], overfits=account["charged"])
+    return State(asked=account["asked"], overfits=account["charged"])
 
 
 def _promise_findings(document: Mapping[str, Any], mechanism: Mechanism, promise: Promise) -> Iterator[str]:
@@ -213,10 +213,9 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "there are answers of a kind that the mechanism does not give"
     if (by_source.get("training", 0) or by_source.get("guess", 0)) and not (kind and kind.needs_guess):
         yield "there are confirmed guesses, and the mechanism confirms none"
-    answered = account["asked"] - by_source.get("refused", 0)
-    if answered > document["mechanism"]["queries"] and kind is not GuessAndCheck:
+    if account["asked"] > document["mechanism"]["queries"] and kind is not GuessAndCheck:
         yield "more questions were answered than were planned"
-    yield from _allotment_findings(allotments, answered=answered, charged=account["charged"])
+    yield from _allotment_findings(allotments, answered=account["asked"], charged=account["charged"])
 
 
 def _allotment_findings(allotments: Mapping[str, Any], *, answered: int, charged: int) -> Iterator[str]:

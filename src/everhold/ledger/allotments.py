@@ -145,7 +145,7 @@ class Accounts:
                     return "the allotment is malformed"
                 self.allot(name, questions, charges)
             elif isinstance(name, str) and self.acts:  # before the first act it is a word of the question's own
-                self.spend(name, asked=int(answer.get("source") != "refused"), charged=charged)
+                self.spend(name, asked=1, charged=charged)
         except ValueError as fault:
             return f"the allotments were not kept: {fault}"
         return None

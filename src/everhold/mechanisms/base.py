@@ -180,6 +180,7 @@ class Mechanism(ABC):
     name: ClassVar[str]
     needs_guess: ClassVar[bool] = False
     adaptive: ClassVar[bool] = True
+    most_charged: ClassVar[int] = 1  # for one new question at the planned price
     one_sided: ClassVar[bool] = False  # some answers bound the population's value from one side only
     reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
 
@@ -244,9 +245,17 @@ class Mechanism(ABC):
     def promise(self) -> Promise:
         """The promise for all answers at once."""
 
+    def surely_answers(self, state: State, most: int) -> int:
+        """How many of the next ``most`` new questions are answered, whatever the sealed rows say to each of them.
+
+        From public state alone, so that whether a question is refused is known before anybody looks at the sealed
+        rows. 0 if and only if the next question is refused, for any ``most`` of at least 1.
+        """
+        return min(most, max(self.queries - state.asked, 0))
+
     def quote(self, state: State) -> Quote:
         """The price of the next question, from public state alone; here every answer costs one planned question."""
-        refused = state.asked >= self.queries
+        refused = not self.surely_answers(state, 1)
         radius = None if refused else self.promise().radius
         charge = 0 if refused else 1
         return Quote(radius, radius, charge, charge, refused)

@@ -23,6 +23,7 @@ __all__ = ["GuessAndCheck"]
 
 _MOST_OVERFITS_COUNTED = 2**16
 _FIRST_CHUNK = 64
+_FIRST_FORESEEN, _MOST_FORESEEN = 16, 256
 _USUAL_OVERFITS = 10
 _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int))
 
@@ -181,6 +182,23 @@ class GuessAndCheck(Mechanism):
             },
             spends_only_beyond=max(float(self._threshold(np.asarray(last))) - last - self.rounding, 0.0),
         )
+
+    def surely_answers(self, state: State, most: int) -> int:
+        """As long as there is room after any number of surprises; foresees no more than `_MOST_FORESEEN` questions."""
+        foreseen, sure = min(most, _FIRST_FORESEEN), 0
+        while sure < foreseen:
+            sure = self._with_room_for_surprises(state, foreseen)
+            if sure < foreseen:
+                break
+            foreseen = min(most, 4 * foreseen, _MOST_FORESEEN)
+        return sure
+
+    def _with_room_for_surprises(self, state: State, questions: int) -> int:
+        """How many of the next questions have room for a release whichever of those before them were surprises."""
+        before = np.arange(questions)[:, None]
+        surprises = np.minimum(np.arange(questions)[None, :], before)
+        room = self._has_room(self._concentration(state.asked + 1 + before, state.overfits + surprises))
+        return _leading(np.all(room, axis=1))
 
     def quote(self, state: State) -> Quote:
         """Half-width now, if the guess holds or if it does not."""

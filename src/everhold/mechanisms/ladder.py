@@ -201,7 +201,7 @@ class Ladder(Mechanism):
 
     def quote(self, state: State) -> Quote:
         """Half-width of the next answer about the submission itself: up to 1 where the best so far stands."""
-        if state.asked >= self.queries:
+        if not self.surely_answers(state, 1):
             return Quote(None, None, 0, 0, refused=True)
         reach = self._reach(self._log_inverse_level(state.asked + 1, state.overfits))
         climbed = 0.5 / self.grid + reach

@@ -76,6 +76,7 @@ class PrivacyBudget(GaussianNoise):
     """
 
     name: ClassVar[str] = "privacy_budget"
+    most_charged: ClassVar[int] = CREDITS
 
     @property
     def credits(self) -> int:
@@ -160,16 +161,23 @@ class PrivacyBudget(GaussianNoise):
     def _left(self, state: State) -> int:
         return self.credits - state.overfits  # what an answer charges is counted there
 
+    def affords(self, state: State, price: int) -> int:
+        """How many more questions of this price, at least 1, are answered."""
+        return max(min(self.queries - state.asked, self._left(state) // price), 0)
+
     def can_pay(self, state: State, price: int) -> bool:
         """Whether one more question of this price would be answered."""
-        return state.asked < self.queries and price <= self._left(state)
+        return self.affords(state, price) > 0
+
+    def surely_answers(self, state: State, most: int) -> int:
+        """Means at the planned scale."""
+        return min(most, self.affords(state, CREDITS))
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Each sealed sum plus fresh noise of its own scale, while credits and questions last."""
         replies = Replies.refused(len(evaluations))
         if evaluations.tolerances is None:
-            affordable = self._left(state) // CREDITS
-            count = max(min(len(evaluations), self.queries - state.asked, affordable), 0)
+            count = self.surely_answers(state, len(evaluations))
             return self._answer(state, evaluations, slice(0, count), self.scale, noise, replies), replies
         for position, tolerance in enumerate(evaluations.tolerances.tolist()):
             scale = self.scale if math.isnan(tolerance) else self.scale_for(tolerance)

@@ -261,9 +261,13 @@ class Thresholdout(Mechanism):
             spends_only_beyond=beyond,
         )
 
+    def surely_answers(self, state: State, most: int) -> int:
+        """Each of them may spend an overfit."""
+        return min(super().surely_answers(state, most), max(self.overfits - state.overfits, 0))
+
     def quote(self, state: State) -> Quote:
         """The radius is the same whether the guess holds or not."""
-        if state.asked >= self.queries or state.overfits >= self.overfits:
+        if not self.surely_answers(state, 1):
             return Quote(None, None, 0, 0, refused=True)
         radius = self.promise().radius
         return Quote(radius, radius, 0, 1, refused=False)
