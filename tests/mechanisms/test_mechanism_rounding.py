@@ -115,8 +115,7 @@ def test_a_step_inside_the_margin_is_not_a_step_after_the_inversion():
     """Where the interval had it before: near 1 the inversion leaves of it about ``e^-epsilon``."""
     wanted, step = {"margin": 0.0, "epsilon": 2.0}, 1e-3
     of_rounded, inside, after = (
-        transferred_interval(0.95, **{**wanted, **given})[1]
-        for given in ({}, {"margin": step}, {"rounded_down": step})
+        transferred_interval(0.95, **{**wanted, **given})[1] for given in ({}, {"margin": step}, {"rounded_down": step})
     )
     assert inside - of_rounded < 0.2 * step
     assert after - of_rounded == pytest.approx(step)
