@@ -86,6 +86,8 @@ def spending(
     if planned is None or simulated:
         return Spending(delta, state.asked, None, None, None)
     grid = mechanism.rounding  # covers the difference between discrete and continuous noise, too
+    if isinstance(mechanism, PrivacyBudget):
+        grid += mechanism.beyond_gaussian
     told = [entry for entry in entries if entry.charged]
     fixed = _if_fixed(mechanism, told, delta=delta) if isinstance(mechanism, PrivacyBudget) and told else None
     epsilon = _so_far(mechanism, state).epsilon(delta) + (grid if state.asked else 0.0)

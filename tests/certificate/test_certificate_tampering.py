@@ -156,13 +156,67 @@ def test_privacy_of_predictable_noise_is_a_lie(tmp_path):
     assert any("privacy is not the one" in found for found in findings)
 
 
-def test_words_of_another_version_are_not_judged_but_its_numbers_are(tmp_path, signed):
+def of_another_version(document, version="0.0.1"):
+    return replaced(document, ("issue", "version"), lambda _: version)
+
+
+def test_the_same_words_under_another_version_are_checked_and_sound(tmp_path, signed):
     certificate, key = signed
-    older = replaced(certificate.to_dict(), ("issue", "version"), lambda _: "0.0.1")
-    older = replaced(older, ("promise", "sentence"), lambda _: "It was said otherwise then.")
-    assert verify_certificate(written(tmp_path / "c.json", signed_again(older, key))).ok
-    older = replaced(older, ("promise", "radius"), lambda _: 0.01)
-    assert not verify_certificate(written(tmp_path / "c.json", signed_again(older, key))).ok
+    older = signed_again(of_another_version(certificate.to_dict()), key)
+    report = verify_certificate(written(tmp_path / "c.json", older))
+    assert report.ok
+    assert report.unchecked == ()
+
+
+def test_other_words_under_another_version_are_never_called_sound(tmp_path, signed):
+    """A steward who signs a false sentence and another version's number: the certificate is not ok, and says why."""
+    certificate, key = signed
+    lying = replaced(
+        of_another_version(certificate.to_dict()), ("promise", "sentence"), lambda _: "Every answer is true."
+    )
+    report = verify_certificate(written(tmp_path / "c.json", signed_again(lying, key)), public_key=key.public_key)
+    assert report.findings == ()
+    assert not report.ok
+    assert "was not checked here" in report.unchecked[0]
+    assert "'promise'" in report.unchecked[0]
+    assert "'0.0.1'" in report.unchecked[0]
+    assert report.to_dict()["ok"] is False
+    assert report.to_dict()["unchecked"] == list(report.unchecked)
+    assert next(row["kind"] for row in report.to_rows()) == "unchecked"
+
+
+@pytest.mark.parametrize(("path", "lie", "finding"), LIES)
+def test_another_version_switches_no_check_off(tmp_path, signed, path, lie, finding):
+    certificate, key = signed
+    lying = of_another_version(replaced(certificate.to_dict(), path, lambda _: lie))
+    report = verify_certificate(written(tmp_path / "c.json", signed_again(lying, key)), public_key=key.public_key)
+    assert not report.ok
+    about_words = "words of" in finding or "assumptions are" in finding
+    found = report.unchecked if about_words else report.findings
+    assert any(("was not checked" if about_words else finding) in what for what in found)
+
+
+def test_an_unsigned_change_of_words_and_version_is_an_alteration(tmp_path, document):
+    altered = replaced(of_another_version(document), ("promise", "sentence"), lambda _: "Every answer is true.")
+    findings = verify_certificate(written(tmp_path / "c.json", altered)).findings
+    assert any("'promise' was altered" in found for found in findings)
+    assert any("'issue' was altered" in found for found in findings)
+
+
+@pytest.mark.parametrize("version", ["", "\x1b[2J" * 50, "0.1.0 ", "9" * 1_000, "<script>"])
+def test_a_strange_version_is_shown_harmlessly_and_is_no_way_around(tmp_path, signed, version):
+    certificate, key = signed
+    lying = replaced(of_another_version(certificate.to_dict(), version), ("not_promised", "items"), lambda _: [])
+    report = verify_certificate(written(tmp_path / "c.json", signed_again(lying, key)))
+    assert not report.ok
+    assert all(what.isprintable() and len(what) < 500 for what in report.unchecked)
+
+
+def test_another_software_is_found(tmp_path, signed):
+    certificate, key = signed
+    other = replaced(certificate.to_dict(), ("issue", "software"), lambda _: "otherhold")
+    report = verify_certificate(written(tmp_path / "c.json", signed_again(other, key)))
+    assert report.findings == ("it names another software than everhold",)
 
 
 HOSTILE = {

@@ -8,7 +8,9 @@ import sqlite3
 import pytest
 
 from everhold.certificate import Certificate
+from everhold.certificate.document import digest, signed_message
 from everhold.holdout import Holdout
+from everhold.keys import KEY_FILE, StewardKey
 
 ASK = ["ask", "s.db", "flights", "--mean"]
 VERIFY = ["ledger", "verify", "s.db", "flights", "--format", "json"]
@@ -133,3 +135,32 @@ def test_an_altered_certificate_is_refused_and_says_what(study, everhold):
     (study / "c.json").write_text(json.dumps(document))
     result = json.loads(everhold("certificate", "verify", "c.json", "--format", "json", code=7).stdout)
     assert any("promise" in finding for finding in result["findings"])
+
+
+@pytest.fixture
+def of_another_version(study, everhold):
+    """The study's certificate, signed by its own key under another version's number and with a false sentence."""
+    everhold("certificate", "save", "s.db", "flights", "--output", "c.json")
+    document = json.loads((study / "c.json").read_text())
+    document["issue"]["version"] = "0.0.1"
+    document["promise"]["sentence"] = "Every answer is true."
+    signature = document["signature"]
+    signature["digests"] = {section: digest(document[section]) for section in signature["digests"]}
+    key = StewardKey.load(sealed_file(study, KEY_FILE), public_key=signature["public_key"])
+    signature["value"] = key.sign(signed_message(document))
+    (study / "c.json").write_text(json.dumps(document))
+
+
+@pytest.mark.usefixtures("of_another_version")
+def test_words_of_another_version_have_an_exit_code_of_their_own(everhold):
+    result = json.loads(everhold("certificate", "verify", "c.json", "--format", "json", code=10).stdout)
+    assert result["ok"] is False
+    assert result["findings"] == []
+    assert "was not checked here" in result["unchecked"][0]
+    assert "was not checked here" in everhold("certificate", "verify", "c.json", code=10).stdout
+
+
+@pytest.mark.usefixtures("of_another_version")
+def test_a_certificate_of_another_version_is_still_a_witness_of_the_ledger(everhold):
+    everhold(*ASK, "delay > 3")
+    assert json.loads(everhold(*VERIFY, "--certificate", "c.json").stdout)["ok"]

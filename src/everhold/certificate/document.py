@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALGORITHM",
+    "SOFTWARE",
     "Certificate",
     "digest",
     "entering_numbers",
@@ -40,6 +41,7 @@ __all__ = [
     "software_version",
 ]
 
+SOFTWARE = "everhold"
 ALGORITHM = "Ed25519 over the canonical JSON of the sections' SHA-256 digests"
 
 
@@ -161,7 +163,7 @@ def make_certificate(
         **_holdout_facts(record),
         **_account_facts(head, sources, left=mechanism.remaining(state_from(head.state, record.configuration))),
         "issue": {
-            "software": "everhold",
+            "software": SOFTWARE,
             "version": software_version(),
             "issued_at": (issued or datetime.now(UTC)).isoformat(timespec="seconds"),
             "simulation": record.configuration["seed"] is not None,

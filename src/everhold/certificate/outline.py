@@ -139,7 +139,8 @@ _SPENDING = ("asked", "questions", "charged", "charges")
 _CHECKING = (
     "To check this certificate, offline: everhold certificate verify FILE --public-key KEY. The key must come to "
     "you from the steward, who sealed the rows, and not with this document. Without it, the signature only shows "
-    "that nothing was altered since somebody signed."
+    "that nothing was altered since somebody signed. Use the version of everhold that is named above: another one that "
+    "has other words says that it did not check them, and does not call the certificate sound."
 )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.document import (
     ALGORITHM,
+    SOFTWARE,
     Certificate,
     digest,
     entering_numbers,
@@ -27,13 +28,14 @@ from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.sealing.keys import signature_holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from everhold.mechanisms import Mechanism, Promise
 
 __all__ = ["CertificateReport", "verify_certificate"]
 
+_LONGEST_VERSION = 40
 _MOST = {"rows": 10**9, "queries": 10**9, "overfits": 10**6, "grid": 10**9, "unit": 2**56}
 
 
@@ -45,23 +47,26 @@ class CertificateReport(Display):
         findings: Everything that is wrong, in plain words; empty if nothing is.
         certificate: The certificate; None if the file does not hold one.
         notes: What the reader should know although it is not wrong.
+        unchecked: What this version of everhold could not check, in plain words; empty if all was checked.
     """
 
     findings: tuple[str, ...]
     certificate: Certificate | None
     notes: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.findings
+        """Whether everything was checked and nothing is wrong."""
+        return not self.findings and not self.unchecked
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"ok", "findings", "notes", "promise", "public_key"}``."""
+        """``{"ok", "findings", "unchecked", "notes", "promise", "public_key"}``."""
         certificate = self.certificate
         return {
             "ok": self.ok,
             "findings": list(self.findings),
+            "unchecked": list(self.unchecked),
             "notes": list(self.notes),
             "promise": None if certificate is None else certificate.promise,
             "public_key": None if certificate is None else certificate.public_key,
@@ -70,6 +75,7 @@ class CertificateReport(Display):
     def to_rows(self) -> list[dict[str, Any]]:
         """``{"kind", "what"}``, findings first."""
         rows = [{"kind": "finding", "what": what} for what in self.findings]
+        rows += [{"kind": "unchecked", "what": what} for what in self.unchecked]
         rows = rows or [{"kind": "result", "what": "nothing is wrong"}]
         return rows + [{"kind": "note", "what": what} for what in self.notes]
 
@@ -79,6 +85,9 @@ def verify_certificate(path: Path | str, *, public_key: str | None = None) -> Ce
 
     Checks the form, the signature, the digest of every section, that the words say what the facts give, the numbers
     against the theorem evaluated anew, and of a page every character. A hostile file gives findings, never an error.
+
+    The words of another version of everhold are checked like its own. Where they differ, this version cannot tell an
+    older wording from a false one: it says so in ``unchecked``, and the certificate is not ``ok``.
 
     Args:
         path: A ``.json`` or ``.html`` file.
@@ -99,11 +108,16 @@ def verify_certificate(path: Path | str, *, public_key: str | None = None) -> Ce
     faults = tuple(misshapen(read.document))
     if faults:
         return CertificateReport(faults, None)
-    findings = [*_signature_findings(read.document, public_key), *_content_findings(read.document)]
+    content, misworded = _content(read.document)
+    findings, unchecked = [*_signature_findings(read.document, public_key), *content], []
+    if read.document["issue"]["version"] == software_version():
+        findings += misworded.values()
+    elif misworded:
+        unchecked.append(_words_of_another_version(read.document, misworded, signed=not findings))
     if read.page is not None:
         findings += _page_findings(read.page, read.document)
     certificate = Certificate(read.document)
-    return CertificateReport(tuple(findings), certificate, tuple(_notes(certificate, public_key)))
+    return CertificateReport(tuple(findings), certificate, tuple(_notes(certificate, public_key)), tuple(unchecked))
 
 
 def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
@@ -122,18 +136,18 @@ def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> 
         yield "it was signed with another key than the one expected"
 
 
-def _content_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    facts = facts_of(document)
-    if document["issue"]["version"] == software_version():  # another version may say the same in other words
-        try:
-            said = add_words(facts)
-        except Exception:
-            yield "the facts are such that no certificate could be worded from them"
-        else:
-            for name in SECTIONS:
-                if said[name] != document[name]:
-                    yield f"the words of the section {name!r} are not what everhold says about its facts"
-    yield from _account_findings(document)
+def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """What is wrong with the facts, and by section what is wrong with the words that this everhold would not say."""
+    findings, misworded = list(_account_findings(document)), {}
+    try:
+        said = add_words(facts_of(document))
+    except Exception:  # facts from a hostile file may be anything of the right type
+        findings.append("the facts are such that no certificate could be worded from them")
+    else:
+        misworded = {
+            name: f"the words of the section {name!r} are not what everhold says about its facts"
+            for name in SECTIONS if said[name] != document[name]
+        }  # fmt: skip
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -141,11 +155,28 @@ def _content_findings(document: Mapping[str, Any]) -> Iterator[str]:
             promise = mechanism.promise()
             left = mechanism.remaining(_state_of(document))
     except Exception:  # parameters from a hostile file may break numerical code anywhere
-        yield "the half-width cannot be computed anew: the mechanism's parameters or the dependence are impossible"
-        return
-    yield from _promise_findings(document, mechanism, promise)
+        findings.append(
+            "the half-width cannot be computed anew: the mechanism's parameters or the dependence are impossible"
+        )
+        return findings, misworded
+    findings += _promise_findings(document, mechanism, promise)
     if document["account"]["left"] != left:
-        yield "what is left of the budget does not follow from what was asked and charged"
+        findings.append("what is left of the budget does not follow from what was asked and charged")
+    if document["issue"]["software"] != SOFTWARE:
+        findings.append(f"it names another software than {SOFTWARE}")
+    if document["assumptions"]["stated"] != list(promise.assumptions):
+        misworded["assumptions"] = "the assumptions are not those of the promise"
+    return findings, misworded
+
+
+def _words_of_another_version(document: Mapping[str, Any], sections: Iterable[str], *, signed: bool) -> str:
+    version = document["issue"]["version"][:_LONGEST_VERSION]
+    held = "the signature and the numbers hold, but the wording" if signed else "the wording"
+    named = ", ".join(map(repr, sections))
+    return (
+        f"{held} of {named} belongs to version {version!r} and was not checked here, by version "
+        f"{software_version()!r}: these may be older or newer words, or false ones; check it with the version it names"
+    )
 
 
 def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:
@@ -173,8 +204,6 @@ def _promise_findings(document: Mapping[str, Any], mechanism: Mechanism, promise
         yield "the planned questions or overfits of the promise are not the mechanism's"
     if not _close(stated["spends_only_beyond"], promise.spends_only_beyond, relative=1e-3):
         yield "the distance beyond which overfits are charged is not the one that the mechanism's parameters give"
-    if document["assumptions"]["stated"] != list(promise.assumptions):
-        yield "the assumptions are not those of the promise"
     numbers = entering_numbers(mechanism, promise)
     if set(numbers) != set(theorem["numbers"]) or not all(
         _close(theorem["numbers"][name], value, relative=1e-2) for name, value in numbers.items()

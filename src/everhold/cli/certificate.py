@@ -13,7 +13,7 @@ from everhold.cli.output import Format, note, show_list, show_record
 
 __all__ = ["register"]
 
-_INTEGRITY = 7
+_INTEGRITY, _UNCHECKED = 7, 10
 _ROWS = ("section", "item", "value")
 _SUFFIXES = (".json", ".html")
 
@@ -104,7 +104,9 @@ def verify(
     Exit codes:
       0  all is well
       2  there is no such file, or --public-key is no key
-      7  something was altered, or the key is another one
+      7  something was altered or is false, or the key is another one
+     10  nothing was found, but not everything could be checked: its words are
+         another version's
     """
     if not file.is_file():
         raise Misuse(f"there is no file {str(file)!r}; expected a certificate; check the path")
@@ -114,7 +116,7 @@ def verify(
         report = verify_certificate(file, public_key=public_key)
     show_record({"file": str(file), **report.to_dict()}, form)
     if not report.ok:
-        raise typer.Exit(_INTEGRITY)
+        raise typer.Exit(_INTEGRITY if report.findings else _UNCHECKED)
 
 
 def _check_ending(output: Path | None) -> None:

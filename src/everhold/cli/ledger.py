@@ -182,7 +182,7 @@ def _expected(file: Path | None, record: HoldoutRecord) -> tuple[tuple[int, str]
     from everhold.certificate import verify_certificate
 
     report = verify_certificate(file)
-    if report.certificate is None or not report.ok:
+    if report.certificate is None or report.findings:  # whose words it has does not matter to a witness of the head
         return None, [f"the certificate: {what}" for what in report.findings]
     if report.certificate.public_key != record.configuration["public_key"]:
         return None, ["the certificate belongs to another holdout: it was signed with another key"]

@@ -97,7 +97,7 @@ def transfer_radius(exceedance: Exceedance, leakage: PrivacyCurve, *, confidence
     Raises:
         ValueError: If ``confidence`` is outside (0, 1).
 
-    Source: docs/theory, S1; improves Jung et al. 2020, Theorem 2.
+    Source: docs/theory, S1; improves the transfer theorem of Jung et al. 2020 (P7).
 
     Examples:
         >>> from everhold.guarantees.exceedance import gaussian_exceedance
@@ -119,7 +119,7 @@ def transfer_radius(exceedance: Exceedance, leakage: PrivacyCurve, *, confidence
 
 
 def transferred_interval(
-    answers: ArrayLike, *, margin: float, epsilon: float
+    answers: ArrayLike, *, margin: float, epsilon: float, rounded_down: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Population values consistent with released answers (statement S2).
 
@@ -130,12 +130,17 @@ def transferred_interval(
         answers: Released answers, shape (...).
         margin: alpha + (r(alpha) + leak(eps)) / beta.
         epsilon: The eps of the bound; fixed before any answer was seen.
+        rounded_down: By how much rounding may have put every row's value below the true one. The population value that
+            obeys S2 is that of the rounded rows, so the upper end moves by this much after the inversion, which may
+            shrink whatever is added to the margin by up to ``e^-eps``.
 
     Returns:
-        Lower and upper ends in [0, 1], each of shape (...); never wider than ``margin + tanh(eps/4)`` to either side.
+        Lower and upper ends in [0, 1], each of shape (...); never wider than ``margin + tanh(eps/4)`` to either side,
+        and ``rounded_down`` above.
     """
     values = np.asarray(answers, dtype=np.float64)
-    return _untilted(values - margin, epsilon), 1.0 - _untilted(1.0 - values - margin, epsilon)
+    high = 1.0 - _untilted(1.0 - values - margin, epsilon)
+    return _untilted(values - margin, epsilon), np.minimum(high + rounded_down, 1.0)
 
 
 def _untilted(tilted: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:

@@ -26,6 +26,7 @@ __all__ = ["GaussianMechanism", "LaplaceMechanism"]
 
 
 _MOST_USEFUL_SCALE = 16.0  # of a mean in [0, 1]
+_FAR_OUT = 40.0  # standard deviations, beyond which lies less than e^-799
 _RANGE, _LOOKS = 1e7, 17  # a factor 2.7 from look to look
 
 
@@ -89,6 +90,15 @@ class GaussianNoise(AdditiveNoise):
     def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
         return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")
 
+    def _beyond_continuous(self, scale: int) -> float:
+        """By how much the eps of m discrete Gaussians may exceed that of continuous ones (docs/theory, the grid).
+
+        ``m (1/8 + (40 + R/s)^2 / 24) / s^2`` for the scale s and the full range R of a sum, both in grid steps: so far
+        may the sum of a neighbour be shifted when the rows hang together, and out there the two laws differ most.
+        """
+        reach = _FAR_OUT + self.steps / scale
+        return self.queries * (0.125 + reach**2 / 24.0) / scale**2
+
     def _sampling(self) -> tuple[float, float]:
         z = max(float(norm.isf(self.beta / (2.0 * self.queries))), 0.0)  # where d/dalpha (alpha + r/beta) = 0
         scale = self.drawn_scale(self.scale)
@@ -110,7 +120,7 @@ class GaussianMechanism(GaussianNoise):
     @property
     def rounding(self) -> float:
         """Also what the discrete Gaussian's curve may exceed the continuous one's by (docs/theory, the grid)."""
-        return super().rounding + 70.0 * self.queries / self.scale_on_grid(self.scale) ** 2
+        return super().rounding + self._beyond_continuous(self.scale_on_grid(self.scale))
 
     def curve(self) -> GaussianCurve:
         """Gaussian differential privacy of all m answers."""

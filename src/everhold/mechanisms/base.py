@@ -17,6 +17,7 @@ import numpy as np
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
+from everhold.guarantees.transfer import transferred_interval
 from everhold.privacy.noise import LARGEST_SCALE
 from everhold.queries.evaluation import UNIT, Evaluations
 
@@ -221,8 +222,13 @@ class Mechanism(ABC):
 
     @property
     def rounding(self) -> float:
-        """What rounding rows to the grid and noise to whole steps adds to every half-width (theory, section 6)."""
-        return 2.0 / self.unit
+        """What rounding rows to the grid and noise to whole steps adds to every half-width (docs/theory, the grid)."""
+        return 2.0 * self.row_step
+
+    @property
+    def row_step(self) -> float:
+        """By less than this, rounding rows down puts the mean of a question below the true one."""
+        return 1.0 / self.unit
 
     @property
     def parts(self) -> int:
@@ -278,6 +284,19 @@ class Mechanism(ABC):
             reach = hoeffding_radius(rows=self.effective_rows(rows), log_inverse_level=log_inverse_level)
             low, high = low_mean - reach, high_mean + reach
         return low - self.rounding, high + self.rounding
+
+    def transferred(
+        self, values: NDArray[np.float64], *, margin: float, epsilon: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Population values consistent with released answers (S2), with what the grid costs at either end.
+
+        Args:
+            values: Released answers, shape (...).
+            margin: ``alpha + (r(alpha) + leak(eps)) / beta``, without rounding.
+            epsilon: The eps of the bound.
+        """
+        margin += self.rounding - self.row_step  # the noise is rounded before the inversion, the rows are after it
+        return transferred_interval(values, margin=margin, epsilon=epsilon, rounded_down=self.row_step)
 
     def effective_rows(self, rows: int) -> float:
         """Effective number of independent rows of ``rows`` of the sealed ones (S5)."""

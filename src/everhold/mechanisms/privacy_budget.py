@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 from scipy.optimize import brentq
 
 from everhold.guarantees.exceedance import gaussian_exceedance
-from everhold.guarantees.transfer import transferred_interval
 from everhold.mechanisms.additive import GaussianNoise
 from everhold.mechanisms.base import Quote, Replies, Source, State
 from everhold.mechanisms.selection import ExponentialMechanism
@@ -84,9 +83,9 @@ class PrivacyBudget(GaussianNoise):
         return CREDITS * self.queries
 
     @property
-    def rounding(self) -> float:
-        """Also what discrete Gaussian noise of the smallest scale may exceed the continuous one by (the grid)."""
-        return super().rounding + 70.0 * self.queries / self._least_steps**2
+    def beyond_gaussian(self) -> float:
+        """By how much the eps of all answers may exceed that of continuous noise; zero-concentration needs no such."""
+        return self._beyond_continuous(self._least_steps)
 
     @property
     def _least_steps(self) -> int:
@@ -120,7 +119,7 @@ class PrivacyBudget(GaussianNoise):
     def interval(self, values: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ends for means with this allowance (S2)."""
         bound = cached_bound(self)
-        return transferred_interval(values, margin=alpha + bound.excess + self.rounding, epsilon=bound.epsilon)
+        return self.transferred(values, margin=alpha + bound.excess, epsilon=bound.epsilon)
 
     def scale_for(self, tolerance: float) -> float:
         """The largest noise scale whose half-width is within the tolerance.

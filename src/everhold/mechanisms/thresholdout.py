@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from everhold.guarantees.transfer import LeakageBound, leakage_bound, transferred_interval
+from everhold.guarantees.transfer import LeakageBound, leakage_bound
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, usable_scales
 from everhold.mechanisms.guess_and_check import check_overfits, check_slack, planned_overfits
 from everhold.mechanisms.thresholdout_tuning import Scales, best_scales
@@ -226,13 +226,13 @@ class Thresholdout(Mechanism):
             above = distance[done:] > threshold + state.carried_noise
             quiet = int(np.argmax(above)) if bool(np.any(above)) else count - done
             values = guesses[done : done + quiet] / self.steps
-            interval = transferred_interval(values, margin=margin, epsilon=epsilon)
+            interval = self.transferred(values, margin=margin, epsilon=epsilon)
             replies.put(slice(done, done + quiet), values, interval, Source.GUESS)
             state, done = replace(state, asked=state.asked + quiet), done + quiet
             if done < count:
                 released = int(noise.laplace(self.scale_on_grid(self.answer_scale), 1, stream="answer")[0])
                 values = np.array([(int(totals[done]) + released) / self.steps])
-                interval = transferred_interval(values, margin=margin, epsilon=epsilon)
+                interval = self.transferred(values, margin=margin, epsilon=epsilon)
                 replies.put(slice(done, done + 1), values, interval, Source.HOLDOUT)
                 state = State(state.asked + 1, state.overfits + 1, self._threshold_noise(noise))
                 done += 1
@@ -240,7 +240,7 @@ class Thresholdout(Mechanism):
 
     def _margin_and_epsilon(self) -> tuple[float, float]:
         error = _cached_error(self)
-        return self.threshold + error.total + self.rounding - error.leak.bias, error.leak.epsilon
+        return self.threshold + error.total - error.leak.bias, error.leak.epsilon
 
     def promise(self) -> Promise:
         """S1 with the exact curve of all epochs; for the answers and against needless spending at once."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from everhold.guarantees.transfer import TransferBound, leakage_bound, transferred_interval
+from everhold.guarantees.transfer import TransferBound, leakage_bound
 from everhold.mechanisms.base import Mechanism, Promise
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TransferredPromise(Mechanism):
 
     def _interval(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         bound = cached_bound(self)
-        return transferred_interval(values, margin=bound.alpha + bound.excess + self.rounding, epsilon=bound.epsilon)
+        return self.transferred(values, margin=bound.alpha + bound.excess, epsilon=bound.epsilon)
 
     def promise(self) -> Promise:
         """S1 with the curve of all answers together."""

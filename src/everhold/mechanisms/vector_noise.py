@@ -93,8 +93,9 @@ class VectorNoise:
         if drawn is None:
             return state, None
         values = 0.5 + drawn / self.budget.steps
-        alpha = self.coordinate_allowance(self.budget.drawn_scale(scale)) + SHRINKAGE
-        lows, highs = (np.clip(ends, 0.0, 1.0) for ends in self.budget.interval(values, alpha))
+        lows, highs = self.budget.interval(values, self.coordinate_allowance(self.budget.drawn_scale(scale)))
+        lows = np.maximum(lows - self.budget.row_step - SHRINKAGE, 0.0)  # rows were rounded towards 1/2, up or down
+        highs = np.minimum(highs + SHRINKAGE, 1.0)
         return after, NoisyVector(values, lows, highs, self.radius_at(scale), after.overfits - state.overfits)
 
 

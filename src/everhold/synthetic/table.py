@@ -10,6 +10,7 @@ import numpy as np
 
 from everhold.display import Display
 from everhold.guarantees.transfer import transferred_interval
+from everhold.queries.evaluation import UNIT
 from everhold.synthetic.universe import Universe
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ class SyntheticTable(Display):
 
     def interval(self, vector: ArrayLike) -> tuple[float, float]:
         """Population values that the table's mean does not exclude, for a question of the family (S2)."""
-        low, high = transferred_interval(self.mean(vector), margin=self.margin, epsilon=self.tilt)
+        low, high = transferred_interval(
+            self.mean(vector), margin=self.margin, epsilon=self.tilt, rounded_down=1.0 / UNIT
+        )
         return float(low), float(high)
 
     def sample(self, rows: int, seed: int) -> dict[str, list[Value]]:

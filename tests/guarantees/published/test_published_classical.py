@@ -55,6 +55,7 @@ def test_mcsherry_covers_every_choice_after_randomised_response(rows, epsilon, p
             contribution += law * (sum(bits) / rows - probability)
         bias += abs(contribution)
     assert 0 < bias <= mcsherry_bias(epsilon)
+    assert bias <= math.tanh(epsilon / 4)  # part (ii) of the proof of S1, and below the slides' epsilon
     if rows == 1:
         assert bias == pytest.approx(2 * probability * (1 - probability) * math.tanh(epsilon / 2))
 
@@ -62,6 +63,15 @@ def test_mcsherry_covers_every_choice_after_randomised_response(rows, epsilon, p
 def test_mcsherry_by_hand_and_the_weaker_form_of_the_slides():
     assert mcsherry_bias(0.5, delta=0.1) == pytest.approx(math.exp(0.5) - 0.9)
     assert all(mcsherry_bias(epsilon, delta=0.01) <= 2 * epsilon + 0.01 for epsilon in np.linspace(0, 1, 101))
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.2, 0.49])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6])
+def test_the_bound_with_high_probability_of_the_slides_is_false_without_its_constants(epsilon, delta):
+    """P8 as printed, ``P[|h(S) - h(P)| > eps] <= delta^eps``: one fair coin, and a query fixed in advance."""
+    outcomes = (0, 1)
+    probability = sum(0.5 for bit in outcomes if abs(bit - 0.5) > epsilon)
+    assert probability > delta**epsilon
 
 
 @pytest.mark.parametrize(

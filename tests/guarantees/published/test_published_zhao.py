@@ -50,6 +50,45 @@ def test_the_printed_form_asks_for_too_few_rows():
     assert printed < zhao_theorem_2_rows(0.1, **SESSION).rows
 
 
+FAILURES = [1e-6, 0.05, 0.5, 0.999]
+SLACKS = [1e-6, 1 / 3, 0.99]
+COUNTS = [2, 3, 10, 10**6]
+
+
+def noise_failure(*, queries, failure, slack, moved):
+    """P2's noise with at most m overfits: some epoch's threshold, some comparison or some release too far off.
+
+    Half a beta is set aside for it. ``moved`` goes, in units of sigma, from the comparison's share to the threshold's.
+    """
+    tau = 0.5
+    sigma = zhao_theorem_2_calibration(tau, queries=queries, confidence=1 - failure, slack=slack).scale
+    room, log = (1 - slack) * tau / 4, math.log(4 * queries / failure)
+    threshold = sigma * (log + moved)
+    parts = math.exp(-threshold / sigma), math.exp(-(room - threshold) / (2 * sigma))
+    return queries * sum((*parts, math.exp(-(3 + slack) * tau / 4 / (4 * sigma))))
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("queries", COUNTS)
+def test_theorem_2_stands_when_18_adds_the_two_probabilities(queries, failure, slack):
+    """Erratum 9: the printed proof takes the larger of them."""
+    repaired = noise_failure(queries=queries, failure=failure, slack=slack, moved=2 / 3 * math.log(2))
+    assert repaired <= failure / 2 * (1 + 1e-12)
+
+
+def test_the_split_of_theorem_2_as_printed_does_not_leave_room_for_the_sum():
+    assert noise_failure(queries=2, failure=0.5, slack=1e-6, moved=0.0) > 0.25
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("slack", SLACKS)
+def test_theorem_2_stands_for_a_single_question_by_the_exact_tail(failure, slack):
+    q = failure / 4
+    released = q ** (0.75 * (3 + slack) / (1 - slack))
+    assert (4 * q**1.5 - q**3) / 3 + released <= failure / 2
+
+
 def test_privacy_is_the_sum_over_the_three_noises():
     scale, rows, overfits = 0.01, 500, 7
     threshold, comparison, answer = 1 / scale, 2 / (2 * scale), 1 / (4 * scale)

@@ -110,8 +110,9 @@ def mcsherry_bias(epsilon: float, *, delta: float = 0.0) -> float:
     Raises:
         ValueError: If an argument is out of its range.
 
-    Source: McSherry, in Dwork et al. 2015 (STOC); rows independent. The slides' ``2 eps + delta`` for eps < 1 is
-    weaker.
+    Source: McSherry, folklore; rows independent and identically distributed. Slides have ``2 eps + delta`` for eps < 1,
+    which is weaker, and ``eps + delta``, which their proof does not give. Bounds with high probability (Dwork et al.
+    2015, STOC; Bassily et al. 2016) are left out: docs/theory, published.
     """
     check_nonnegative("epsilon", epsilon)
     if not 0.0 <= delta < 1.0:

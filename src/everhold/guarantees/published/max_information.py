@@ -104,7 +104,7 @@ def p_value_threshold(level: float, *, bits: float, failure: float = 0.0) -> flo
     Raises:
         ValueError: If an argument is out of its range.
 
-    Source: Dwork et al. 2015 (NIPS), section 3; Zhao 2017, after Theorem 3.
+    Source: the meaning of max-information, Zhao 2017, section 2.1 after (1); Dwork et al. 2015 (NIPS).
 
     Examples:
         >>> p_value_threshold(0.05, bits=3.0, failure=0.01)

@@ -221,8 +221,8 @@ def zhao_theorem_2_rows(
     Raises:
         ValueError: If an argument is out of its range.
 
-    Source: Zhao 2017, Theorem 2. Erratum 2: the printed (31)/(40) is not the definition of n_#; the definition is
-    evaluated here.
+    Source: Zhao 2017, Theorem 2. Erratum 2: the printed (31) is not the definition of n_#; the definition is
+    evaluated here. Erratum 9: the proof adds one probability too few, and stands when it is added.
 
     Examples:
         >>> zhao_theorem_2_rows(0.1, queries=1000, overfits=10, confidence=0.95, slack=1 / 3).rows
@@ -260,14 +260,14 @@ def zhao_theorem_2(
 def zhao_theorem_2_rows_as_printed(
     radius: float, *, queries: int, overfits: int, confidence: float, slack: float
 ) -> float:
-    """Rows of the printed (31)/(40), ``n_#(B, sigma, tau, beta)``, for comparison only (erratum 2).
+    """Rows of the printed (31), ``n_#(B, sigma, tau, beta)``, for comparison only (erratum 2).
 
     It is smaller than the definition requires and promises nothing.
 
     Raises:
         ValueError: If an argument is out of its range.
 
-    Source: Zhao 2017, equations (31) and (40).
+    Source: Zhao 2017, equation (31).
     """
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
     scale = zhao_theorem_2_calibration(radius, queries=queries, confidence=confidence, slack=slack).scale
