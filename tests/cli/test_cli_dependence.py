@@ -133,8 +133,8 @@ def test_describe_says_what_is_assumed_and_what_it_costs(everhold, chain_file):
     assert line["given_up"] == 0.0
     assert set(document["meaning"]) <= set(line)
     csv_text = everhold("dependence", "describe", "--model", chain_file, "--rows", "5000", "--format", "csv").stdout
-    assert csv_text.splitlines()[0] == "rows,effective_rows,share,loss_if_independent,delta,leakage"
-    assert float(csv_text.splitlines()[1].split(",")[-1]) == line["leakage"]
+    assert csv_text.splitlines()[0] == "rows,effective_rows,share,loss_if_independent,delta,leakage,given_up"
+    assert [float(told) for told in csv_text.splitlines()[1].split(",")[-2:]] == [line["leakage"], 0.0]
     shown = everhold("dependence", "describe", "--model", chain_file)
     assert "spectral gap of the matrix: 0.5" in shown.stderr
     assert "100,000" in shown.stdout
