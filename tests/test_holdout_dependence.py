@@ -188,6 +188,72 @@ class TestSeattleWeather:
             self.create(tmp_path / "s.db", None, label="rain")
 
 
+class TestGapRowsThatSomebodyHasSeen:
+    """400 patients: 5 open visits, 20 that are left out, 3 that are sealed; the state changes at every fourth visit.
+
+    Whoever asks has seen the last visit before the sealed ones, which is neither open nor sealed.
+    """
+
+    patients, opened, left_out, sealed_visits = 400, 5, 20, 3
+
+    def visits(self, seed):
+        rng = np.random.default_rng(seed)
+        changes = rng.random((self.patients, self.opened + self.left_out + self.sealed_visits)) < 0.25
+        changes[:, 0] = rng.random(self.patients) < 0.5
+        return np.logical_xor.accumulate(changes, axis=1).astype(int)
+
+    def table(self, state, *, first):
+        patient, visit = np.indices(state.shape)
+        return {"patient": patient.ravel(), "visit": first + visit.ravel(), "state": state.ravel()}
+
+    def create(self, path, state, *, gap, mechanism="guess_and_check", fitted=False):
+        training = self.table(state[:, : self.opened], first=0)
+        named = {"order_by": "visit", "state": "state", "groups": "patient", "gap": gap}
+        chain = eh.MarkovChain([[0.75, 0.25], [0.25, 0.75]], **named)
+        if fitted:
+            chain = eh.MarkovChain.fit(training, **named)
+        first = self.opened + self.left_out
+        return eh.Holdout.create(
+            path, "visits", holdout=self.table(state[:, first:], first=first), training=training, label="state",
+            mechanism=mechanism, queries=20, overfits=2, dependence=chain,
+        )  # fmt: skip
+
+    def asked(self, holdout, state):
+        """How many are as they were at the last visit that is not sealed: half of the population."""
+        last = state[:, self.opened + self.left_out - 1]
+        return holdout.ask(eh.accuracy(np.repeat(last, self.sealed_visits)), guess=0.5)
+
+    @pytest.mark.parametrize("fitted", [False, True])
+    def test_declared_truly_no_visit_is_unseen_and_nothing_is_promised(self, tmp_path, fitted):
+        with pytest.raises(DependenceError, match=r"leaves 1(\.01)? to chance.* leave a larger gap"):
+            self.create(tmp_path / "s.db", self.visits(0), gap=0, fitted=fitted)
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")
+    def test_declared_truly_the_promise_of_noisy_answers_holds(self, tmp_path):
+        for seed in range(5):
+            state = self.visits(seed)
+            with self.create(tmp_path / f"{seed}.db", state, gap=0, mechanism="gaussian") as holdout:
+                answer = self.asked(holdout, state)
+                assert answer.low <= 0.5 <= answer.high
+
+    @pytest.mark.filterwarnings("ignore::everhold.DependenceWarning")
+    def test_declared_falsely_the_promise_fails_and_the_certificate_names_what_was_assumed(self, tmp_path):
+        for seed in range(5):
+            state = self.visits(seed)
+            with self.create(tmp_path / f"{seed}.db", state, gap=self.left_out) as holdout:
+                answer = self.asked(holdout, state)
+                assert not answer.low <= 0.5 <= answer.high
+                assumed = holdout.certificate().to_dict()["assumptions"]
+        assert "nobody who asks has seen any of these 20 rows" in assumed["stated"][0]
+        assert any("other rows that depend on the sealed ones" in said for said in assumed["always"])
+        assert any("whoever knows the last visit before the sealed ones" in said for said in assumed["how_to_tell"])
+
+    def test_more_than_was_left_out_cannot_be_declared(self, tmp_path):
+        with pytest.raises(DependenceError, match="is 21 steps from a sealed one of its series; expected at least 22"):
+            self.create(tmp_path / "s.db", self.visits(0), gap=21)
+
+
 def test_a_pedigree_reaches_the_certificate(tmp_path):
     people = {}
     for family in range(400):

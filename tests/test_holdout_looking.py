@@ -9,7 +9,7 @@ from holdout_samples import ROWS, create, guess_and_check, rows
 import everhold as eh
 from everhold import mean
 from everhold.queries.moments import variance
-from everhold.rows.table import StoredRows
+from everhold.sealing.table import StoredRows
 from everhold.synthetic import ListedColumn, Universe
 
 pytestmark = pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")

@@ -12,7 +12,7 @@ import everhold as eh
 from everhold.ledger import LedgerStore
 from everhold.mechanisms import Thresholdout
 from everhold.queries.moments import variance
-from everhold.rows.table import StoredRows
+from everhold.sealing.table import StoredRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
 

@@ -130,10 +130,11 @@ def test_describe_says_what_is_assumed_and_what_it_costs(everhold, chain_file):
     assert line["effective_rows"] == model.concentration(5000)
     assert line["leakage"] > 0.01
     assert (line["loss_if_independent"], line["delta"]) == (0.01, 1e-6)
+    assert line["given_up"] == 0.0
     assert set(document["meaning"]) <= set(line)
     csv_text = everhold("dependence", "describe", "--model", chain_file, "--rows", "5000", "--format", "csv").stdout
-    assert csv_text.splitlines()[0] == "rows,effective_rows,share,loss_if_independent,delta,leakage"
-    assert float(csv_text.splitlines()[1].split(",")[-1]) == line["leakage"]
+    assert csv_text.splitlines()[0] == "rows,effective_rows,share,loss_if_independent,delta,leakage,given_up"
+    assert [float(told) for told in csv_text.splitlines()[1].split(",")[-2:]] == [line["leakage"], 0.0]
     shown = everhold("dependence", "describe", "--model", chain_file)
     assert "spectral gap of the matrix: 0.5" in shown.stderr
     assert "100,000" in shown.stdout
@@ -181,6 +182,25 @@ def test_a_confidence_that_makes_no_sense_is_wrong_usage(everhold, weather):
     chosen = ("dependence", "fit", str(weather), "--kind", "markov_chain", "--order-by", "day", "--state", "weather")
     for confidence in ("2", "1", "0", "nan"):
         assert "--confidence is" in everhold(*chosen, "--confidence", confidence, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "given_up"),
+    [
+        ({"gap": 0, "lengths": [[3, 400]]}, 1.0),
+        ({"gap": 30, "lengths": [[3, 400]]}, 400 * 0.5 * 0.8**31),
+        ({"gap": 30, "groups": "patient"}, None),
+        ({"miss": 0.01}, None),
+    ],
+)
+def test_describe_says_what_promises_give_up_and_whose_rows_nobody_may_see(everhold, tmp_path, settings, given_up):
+    file = tmp_path / "model.json"
+    file.write_text(json.dumps({"kind": "markov_chain", "transition": [[0.9, 0.1], [0.1, 0.9]], **settings}))
+    chosen = ("dependence", "describe", "--model", str(file), "--rows", "1200", "--format", "json")
+    document = json.loads(everhold(*chosen).stdout)
+    found = document["sizes"][0]["given_up"]
+    assert found == (None if given_up is None else pytest.approx(given_up))
+    assert ("nobody who asks has seen" in document["assumption"]) == ("gap" in settings)
 
 
 def test_a_fitted_model_as_csv_is_the_same_model(everhold, weather):

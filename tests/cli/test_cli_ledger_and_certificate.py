@@ -10,7 +10,7 @@ import pytest
 from everhold.certificate import Certificate
 from everhold.certificate.document import digest, signed_message
 from everhold.holdout import Holdout
-from everhold.keys import KEY_FILE, StewardKey
+from everhold.sealing.keys import KEY_FILE, StewardKey
 
 ASK = ["ask", "s.db", "flights", "--mean"]
 VERIFY = ["ledger", "verify", "s.db", "flights", "--format", "json"]

@@ -88,7 +88,7 @@ def test_binding_looks_up_lengths_and_states():
         ({"miss": 0.01}, Rows(), "fitted to rows"),
         ({}, Rows(unknown=7), "7 sealed and training rows .* states are 'dry', 'wet'; add the missing states"),
         ({"states": None}, Rows(unknown=7), r"the chain's states are '0', '1'; name them with states=\[...\]"),
-        ({"gap": 3}, Rows(training="after", steps={"step": 2.0, "apart": 6.0}), "3 steps from a sealed one"),
+        ({"gap": 3}, Rows(training="after", steps={"step": 2.0, "apart": 3.0}), "3 steps from a sealed one"),
         ({"gap": 3, "miss": 0.1}, Rows(steps={"step": 1.0, "training_step": 2.0}), "2 times as far apart"),
         ({"gap": math.inf, "miss": 0.1}, Rows(steps={"step": 1.0, "training_step": 2.0}), "2 times as far apart"),
         (
@@ -104,9 +104,9 @@ def test_rows_that_do_not_match_are_refused(settings, rows, message):
 
 
 def test_training_rows_of_other_series_may_lie_anywhere_but_that_is_said():
-    with pytest.warns(DependenceWarning, match=r"gap=math.inf says .* if they are neighbours"):
+    with pytest.warns(DependenceWarning, match=r"gap=math.inf says .* if they are of the same series"):
         assert chain(gap=math.inf).bind(Rows(training="among")).training_distance() == 0.0
-    assert chain(gap=math.inf).bind(Rows(training="before")).training_distance() == 0.0
+    assert chain(gap=math.inf).bind(Rows(training="none")).training_distance() == 0.0
     assert chain(gap=5).bind(Rows(training="after")).training_distance() > 0.0
     assert MarkovChain(RAIN, order_by="day").bind(Rows(unknown=3)).state is None
 

@@ -53,6 +53,34 @@ def test_steps_of_the_order(structure):
     assert structure.series("day", within=None).training_step == 8.0
 
 
+def arranged(folder, *, holdout, training):
+    frames = (
+        _frame([{"home": home, "day": day} for home, days in side.items() for day in days])
+        for side in (holdout, training)
+    )
+    sealed = seal_rows(folder, **dict(zip(("holdout", "training"), frames, strict=True)), label=None, row_id=None)
+    with FileStructure(folder, sealed) as made:
+        return made.series("day", within="home")
+
+
+def test_the_usual_step_is_the_mean_of_those_within_a_tenth_of_the_median(tmp_path):
+    facts = arranged(tmp_path, holdout={"a": [0, 10, 20, 31, 90]}, training={"b": [0, 28, 59, 90, 1_000]})
+    assert facts.step == pytest.approx(31 / 3)
+    assert facts.training_step == pytest.approx(30)
+    assert (facts.least_step, facts.apart) == (10.0, None)
+
+
+def test_how_far_apart_is_counted_in_the_steps_of_the_series(tmp_path):
+    slow = {"holdout": {"a": [20, 21, 22], "b": [90, 100]}, "training": {"a": [0, 1], "b": [0, 10, 20, 60]}}
+    facts = arranged(tmp_path, **slow)
+    assert (facts.step, facts.apart) == (1.0, 3.0)
+
+
+@pytest.mark.parametrize(("days", "apart"), [([0, 2], 6.0), ([2], None)])
+def test_where_sealed_rows_are_alone_training_rows_show_the_step(tmp_path, days, apart):
+    assert arranged(tmp_path, holdout={"a {0} 'b'": [14]}, training={"a {0} 'b'": days}).apart == apart
+
+
 def test_which_columns_are_numbers(structure):
     assert structure.is_number("day")
     assert not structure.is_number("rain")

@@ -1,6 +1,7 @@
 """Second looks after a session: exact on tiny worlds, and simulated with an analyst who picks the best of many."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 from tiny_worlds import QUERIES, binary_data, independent_law, noisy_mean, randomised_response, two_questions
 
+from everhold.dependence import Groups, MarkovChain
+from everhold.errors import DependenceError
+from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
 from everhold.guarantees.exceedance import gaussian_exceedance
 from everhold.guarantees.transfer import transfer_radius
@@ -112,7 +116,7 @@ def test_the_radius_is_that_of_S1_with_one_more_answer(mu, confidence):
 def test_the_radius_grows_with_what_the_session_told_and_with_dependence():
     radii = [post_selection_radius(GaussianCurve(mu), rows=1_000, confidence=0.95).radius for mu in (0.01, 0.1, 0.5)]
     assert radii == sorted(radii)
-    pairs = post_selection_radius(GaussianCurve(0.1), rows=1_000, confidence=0.95, leakage=lambda curve: curve.group(2))
+    pairs = post_selection_radius(GaussianCurve(0.1), rows=1_000, confidence=0.95, dependence=Groups(2))
     assert pairs.radius > radii[1]
     assert post_selection_radius(GaussianCurve(0.1), rows=1_000, confidence=0.99).radius > radii[1]
 
@@ -175,7 +179,7 @@ def test_bits_of_curves():
     assert max_information_bits(PureCurve(0.0), rows=100, failure=0.01) == 0.0
     assert max_information_bits(GaussianCurve(0.1), rows=100, failure=0.01) == math.inf
     assert corrected_p_value(1e-9, bits=math.inf) == 1.0
-    any_law = max_information_bits(PureCurve(0.01, 10), rows=100, failure=0.01, independent=False)
+    any_law = max_information_bits(PureCurve(0.01, 10), rows=100, failure=0.01, dependence=Groups(2))
     assert any_law == pytest.approx(10 / math.log(2))
     assert max_information_bits(PureCurve(0.01, 10), rows=100, failure=0.01) < any_law
 
@@ -228,6 +232,115 @@ def test_radii_of_a_tree_and_of_bits_are_hoeffdings_at_the_smaller_level():
     assert max_information_radius(rows=500, confidence=0.95, bits=bits, failure=0.01) > by_hand
 
 
+# Rows that depend on each other, and on training rows -----------------------------------------------------------------
+
+PATIENTS, VISITS, OPEN_VISITS = 400, 3, 60
+
+
+def visits(seed):
+    """Two states that rarely change, as text columns of training visits, and the sealed visits, shape (patients, 3)."""
+    rng = np.random.default_rng(seed)
+    changes = rng.random((PATIENTS, OPEN_VISITS + VISITS)) < 0.1
+    changes[:, 0] = rng.random(PATIENTS) < 0.5
+    state = np.logical_xor.accumulate(changes, axis=1).astype(int)
+    patient, visit = np.divmod(np.arange(PATIENTS * OPEN_VISITS), OPEN_VISITS)
+    return {"patient": patient, "visit": visit, "state": state[:, :OPEN_VISITS].ravel()}, state[:, OPEN_VISITS:]
+
+
+def fitted_chain(training, *, gap):
+    """As sealing would bind it to 400 patients with three visits each."""
+    fitted = MarkovChain.fit(training, order_by="visit", state="state", groups="patient", gap=gap)
+    return MarkovChain.from_dict({**fitted.to_dict(), "lengths": [[VISITS, PATIENTS]]})
+
+
+def as_if_free_of_training_rows(model):
+    """The model with the protection removed: nothing is given up."""
+    return SimpleNamespace(
+        miss=0.0, training_distance=lambda: 0.0, leakage=model.leakage, concentration=model.concentration,
+        binomial_tails=False,
+    )  # fmt: skip
+
+
+SECOND_LOOKS = {
+    "S1": lambda model: post_selection_radius(PureCurve(0.0), rows=1_200, confidence=0.95, dependence=model).radius,
+    "S3": lambda model: selected_radius(rows=1_200, confidence=0.95, log_inverse_weight=0.0, dependence=model),
+    "P3": lambda model: max_information_radius(rows=1_200, confidence=0.95, bits=0.0, dependence=model),
+    "level of S3": lambda model: selected_level(0.05, log_inverse_weight=0.0, dependence=model),
+    "level of P3": lambda model: corrected_level(0.05, bits=0.0, dependence=model),
+}
+
+
+@pytest.mark.parametrize("look", SECOND_LOOKS.values(), ids=SECOND_LOOKS)
+def test_a_fitted_chain_next_to_its_training_rows_leaves_no_second_look(look):
+    """Whoever saw the last open visit guesses the sealed ones: no radius can be right, and none is given."""
+    training, _ = visits(0)
+    with pytest.raises(DependenceError, match="dependence of the rows alone leaves 1 to chance"):
+        look(fitted_chain(training, gap=0))
+
+
+@pytest.mark.parametrize("look", ["S1", "S3", "P3"])
+def test_radii_that_give_up_nothing_for_training_rows_are_wrong_every_time(look):
+    """The parameter is chosen from the training rows alone: "as at the last open visit", right for half of all."""
+    for seed in range(5):
+        training, sealed = visits(seed)
+        last = training["state"].reshape(PATIENTS, OPEN_VISITS)[:, -1:]
+        error = abs(np.mean(sealed == last) - 0.5)
+        assert error > 2.0 * SECOND_LOOKS[look](as_if_free_of_training_rows(fitted_chain(training, gap=0)))
+
+
+def test_p_values_give_up_what_the_dependence_leaves_to_chance():
+    training, _ = visits(0)
+    near, far = (fitted_chain(training, gap=gap) for gap in (0, 100))
+    assert corrected_p_value(1e-9, bits=1.0, dependence=near) == 1.0
+    assert selected_p_value(0.0, log_inverse_weight=1.0, dependence=near) == 1.0
+    assert 0.01 < far.miss < 0.02
+    assert corrected_p_value(1e-3, bits=1.0, failure=0.01, dependence=far) == pytest.approx(0.012 + far.miss)
+    assert selected_p_value(1e-3, log_inverse_weight=1.0, dependence=far) == pytest.approx(1e-3 * math.e + far.miss)
+    assert corrected_level(0.05, bits=1.0, dependence=far) == pytest.approx((0.05 - far.miss) / 2)
+    assert selected_level(0.05, log_inverse_weight=1.0, dependence=far) == pytest.approx((0.05 - far.miss) / math.e)
+
+
+def test_each_radius_gives_up_a_wrong_fit_and_the_training_rows_once():
+    training, _ = visits(0)
+    fitted = fitted_chain(training, gap=100)
+    known = MarkovChain([[0.9, 0.1], [0.1, 0.9]], gap=20, lengths=[(1_200, 1)])
+    for model in (fitted, known):
+        lost = model.miss + model.training_distance()
+        assert 0.0 < lost < 0.05
+        by_hand = hoeffding_radius(rows=model.concentration(1_200), log_inverse_level=2.0 - math.log(0.05 - lost))
+        chosen = {"rows": 1_200, "confidence": 0.95, "dependence": model}
+        assert selected_radius(**chosen, log_inverse_weight=2.0) == pytest.approx(by_hand)
+        assert max_information_radius(**chosen, bits=2.0 / math.log(2.0)) == pytest.approx(by_hand)
+        surer = {**chosen, "confidence": 0.95 + model.miss, "dependence": as_if_free_of_training_rows(model)}
+        imagined = post_selection_radius(PureCurve(0.0), **chosen).radius
+        assert imagined == pytest.approx(post_selection_radius(PureCurve(0.0), **surer).radius)
+
+
+def test_a_known_chain_counts_training_rows_in_the_leakage_of_S1():
+    radii = [
+        post_selection_radius(
+            PureCurve(0.0), rows=1_200, confidence=0.95,
+            dependence=MarkovChain([[0.9, 0.1], [0.1, 0.9]], gap=gap, lengths=[(3, 400)]),
+        ).radius
+        for gap in (math.inf, 40, 20, 0)
+    ]  # fmt: skip
+    assert radii == sorted(radii)
+    assert radii[-1] > 1.0
+
+
+def test_a_model_that_does_not_say_how_far_its_training_rows_are_is_refused():
+    training, _ = visits(0)
+    for look in SECOND_LOOKS.values():
+        with pytest.raises(DependenceError, match="number of series"):
+            look(MarkovChain([[0.9, 0.1], [0.1, 0.9]], groups="patient", gap=100))
+    told = {"order_by": "visit", "state": "state", "groups": "patient"}
+    for look in SECOND_LOOKS.values():
+        with pytest.raises(DependenceError, match=r"gap .* is not known; expected the number of unseen rows"):
+            look(MarkovChain.fit(training, **told))
+        with pytest.raises(DependenceError, match=r"number of series in column 'patient' .* give lengths"):
+            look(MarkovChain.fit(training, **told, gap=100))
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -238,6 +351,7 @@ def test_radii_of_a_tree_and_of_bits_are_hoeffdings_at_the_smaller_level():
         lambda: selected_p_value(0.1, log_inverse_weight=-1.0),
         lambda: selected_level(0.0, log_inverse_weight=1.0),
         lambda: selected_radius(rows=10, confidence=1.0, log_inverse_weight=1.0),
+        lambda: selected_radius(rows=10.5, confidence=0.9, log_inverse_weight=1.0),
         lambda: max_information_radius(rows=10, confidence=0.95, bits=1.0, failure=0.06),
         lambda: max_information_bits(PureCurve(0.1), rows=0, failure=0.1),
         lambda: post_selection_radius(PureCurve(0.1), rows=10, confidence=0.0),

@@ -53,7 +53,7 @@ _DEPENDENCE_LABELS = {
     "order_by": "column that puts rows in order",
     "state": "column with the state",
     "groups": "column whose equal values make a series",
-    "gap": "rows left out between training and sealed rows",
+    "gap": "rows left out between training and sealed rows, unseen by all who ask",
     "miss": "chance that the fit is wrong",
     "step": "distance of the rows that it was learned from (seconds for times)",
     "lengths": "length of series, and how many",

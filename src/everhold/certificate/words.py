@@ -28,6 +28,13 @@ _ROWS = {
     "markov_network": "rows in a Markov network",
 }
 
+_SEEN_ROWS = (
+    "Rows between the training rows and the sealed ones count as left out only if nobody who asks has seen them: "
+    "whoever knows the last visit before the sealed ones knows much about these. Which rows people have seen stands in "
+    "no file and cannot be checked here: ask them. If somebody has seen some of these rows, or rows on the other side "
+    "of the sealed ones, the intervals are too narrow."
+)
+
 _HOW_TO_TELL = {
     "independent": (
         "The assumption is wrong if some rows share a source: several visits of one patient, days that follow each "
@@ -46,6 +53,7 @@ _HOW_TO_TELL = {
         "rows belong together is taken as given: the population's value is the one for such groups.",
     ),
     "markov_chain": (
+        _SEEN_ROWS,
         "The assumption is wrong if the past tells more about the next state than the present state does, if the "
         "transition probabilities change with time (seasons, trends), or if rows share more than their state.",
         "To check, compare the transition counts of early and late training rows, and count pairs of steps: given the "
@@ -54,6 +62,7 @@ _HOW_TO_TELL = {
         "stretches of time as groups.",
     ),
     "gaussian_ar1": (
+        _SEEN_ROWS,
         "The assumption is wrong if the series has seasons or a trend, if its values are far from normal, or if rows "
         "share more than this one value.",
         "To check, look at the residuals of the training rows: they must look normal and must not be correlated with "
@@ -85,6 +94,10 @@ _HOW_TO_TELL_OTHERWISE = (
 _ALWAYS_ASSUMED = (
     "nobody who asks has seen the sealed rows, or anything computed from them, other than through everhold",
     "the population is the one that the sealed rows were drawn from; where rows were drawn from several, their average",
+)
+_ASSUMED_OF_DEPENDENT_ROWS = (
+    "nobody who asks has seen other rows that depend on the sealed ones, except for the training rows, as far as the "
+    "dependence stated here lets them",
 )
 
 _MECHANISMS = {
@@ -240,7 +253,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
         "explanation": _explanation(facts["promise"], name),
     }
     sections["assumptions"] |= {
-        "always": list(_ALWAYS_ASSUMED),
+        "always": [*_ALWAYS_ASSUMED, *(_ASSUMED_OF_DEPENDENT_ROWS if dependence.get("kind") != "independent" else ())],
         "how_to_tell": list(_HOW_TO_TELL.get(str(dependence.get("kind")), _HOW_TO_TELL_OTHERWISE)),
     }
     sections["mechanism"] |= {"explanation": _MECHANISMS.get(name, "See the documentation.")}

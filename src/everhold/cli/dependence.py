@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from contextlib import contextmanager
 from enum import StrEnum
@@ -32,6 +33,9 @@ _MEANING = {
     "share": "effective rows for each row",
     "leakage": "privacy loss about a row, except with probability delta, of answers that would lose "
     "loss_if_independent if rows were independent; nothing where it has no bound",
+    "given_up": "probability that promises give up: that the fit is wrong, or that training rows tell about sealed "
+    "ones; nothing where the gap or the number of series is not known. Statements that look at the leakage (S1) count "
+    "the training rows of a known model there instead",
 }
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
@@ -68,7 +72,10 @@ def fit(
     ] = None,
     gap: Annotated[
         int | None,
-        typer.Option(help="Rows left out between these rows and the sealed rows of the same series."),
+        typer.Option(
+            help="Rows left out between these rows and the sealed rows of the same series, if nobody who asks has seen "
+            "them; whoever saw some gives the number of the unseen ones next to the sealed rows."
+        ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Probability that the true model is within what is fitted.")] = 0.99,
     output: Annotated[
@@ -194,7 +201,6 @@ def describe(
     document = {
         "kind": given.kind,
         "assumption": given.describe(),
-        "miss": given.miss,
         "spectral_gap": spectral_gap,
         "sizes": lines,
         "meaning": _MEANING,
@@ -208,6 +214,16 @@ def describe(
             note(f"{name}: {meaning}")
 
 
+def _given_up(model: DependenceModel) -> float | None:
+    """What comes off beta; None where the model does not say enough yet."""
+    from everhold.errors import DependenceError
+
+    try:
+        return model.miss + model.training_distance()
+    except DependenceError:
+        return None
+
+
 def _sizes(model: DependenceModel, rows: int | None) -> tuple[int, ...]:
     if rows is not None:
         if rows < 1:
@@ -218,18 +234,27 @@ def _sizes(model: DependenceModel, rows: int | None) -> tuple[int, ...]:
 
 
 def _line(model: DependenceModel, rows: int) -> dict[str, Any]:
-    from everhold.privacy import PureCurve
-
     effective = model.concentration(rows)
-    leakage = model.leakage(PureCurve(_ROW_LOSS), rows).epsilon(_DELTA)
+    leakage = _leakage(model, rows)
     return {
         "rows": rows,
         "effective_rows": effective,
         "share": effective / rows,
         "loss_if_independent": _ROW_LOSS,
         "delta": _DELTA,
-        "leakage": leakage if leakage < float("inf") else None,
+        "leakage": leakage if leakage < math.inf else None,
+        "given_up": _given_up(model),
     }
+
+
+def _leakage(model: DependenceModel, rows: int) -> float:
+    from everhold.errors import DependenceError
+    from everhold.privacy import PureCurve
+
+    try:
+        return model.leakage(PureCurve(_ROW_LOSS), rows).epsilon(_DELTA)
+    except DependenceError:
+        return math.inf
 
 
 def _draw_description(

@@ -22,11 +22,12 @@ class SeriesFacts:
         lengths: Length of a series to the number of sealed series of that length.
         ties: Whether two sealed rows of one series share a place in the order.
         training: Where the training rows of the same series stand, seen from the sealed ones.
-        step: Usual distance of neighbouring sealed rows in the order, its median, in units of the column (seconds for
-            times); None where rows are alone.
+        step: Usual distance of neighbouring sealed rows in the order, in units of the column (seconds for times): the
+            mean of those within a tenth of the median; None where rows are alone.
         training_step: The same for the training rows; None where they are alone or there are none.
         least_step: The least distance of neighbouring sealed rows; None where rows are alone.
-        apart: Least distance between the training rows and the sealed rows of one series; None without any.
+        apart: Least distance between the training rows and the sealed rows of one series, in steps: usual ones, or the
+            least of that series where it is longer. None without any, or where nothing shows how long a step is.
     """
 
     lengths: Mapping[int, int]

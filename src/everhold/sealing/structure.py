@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import duckdb
 
 from everhold.dependence.base import SeriesFacts
+from everhold.dependence.series.ordered_rows import ONE_STEP
 from everhold.errors import DependenceError
 from everhold.queries.expressions.sql import quoted
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
@@ -86,14 +87,15 @@ class FileStructure:
         ties = self._count(
             f"SELECT count(*) FROM (SELECT 1 FROM holdout GROUP BY {group}, {place} HAVING count(*) > 1)"
         )
-        side, apart = self._training_side(place, group)
         step, least = self._step("holdout", place, group)
+        training_step = self._step("training", place, group)[0] if self.training_rows else None
+        side, apart = self._training_side(place, group, usual=step or training_step)
         return SeriesFacts(
             lengths={int(length): int(number) for length, number in sorted(lengths)},
             ties=ties > 0,
             training=side,
             step=step,
-            training_step=self._step("training", place, group)[0] if self.training_rows else None,
+            training_step=training_step,
             apart=apart,
             least_step=least,
         )
@@ -117,30 +119,39 @@ class FileStructure:
         return counted
 
     def _training_side(
-        self, place: str, group: str
+        self, place: str, group: str, *, usual: float | None
     ) -> tuple[Literal["none", "before", "after", "among"], float | None]:
-        """On which side the training rows of the sealed series lie, and how near they come."""
+        """On which side the training rows of the sealed series lie, and how many steps away at least.
+
+        A series whose rows are all farther apart than the usual step has steps of its own.
+        """
         if not self.training_rows:
             return "none", None
-        sides = f"SELECT {group} AS series, min({place}) AS first, max({place}) AS last FROM"
+        sealed, training = (
+            f"(SELECT series, min(place) AS first, max(place) AS last, min(step) AS least "
+            f"FROM ({_steps(what, place, group)}) GROUP BY 1)"
+            for what in ("holdout", "training")
+        )
         before, after, both, apart = self._rows(
-            f"SELECT coalesce(bool_and(t.last < h.first), true), coalesce(bool_and(t.first > h.last), true), count(*), "
-            f"min(greatest(h.first - t.last, t.first - h.last)) "
-            f"FROM ({sides} holdout GROUP BY 1) h JOIN ({sides} training GROUP BY 1) t USING (series)"
+            "SELECT coalesce(bool_and(t.last < h.first), true), coalesce(bool_and(t.first > h.last), true), count(*), "
+            "min(greatest(h.first - t.last, t.first - h.last) "
+            f"/ greatest({usual or 'NULL'}, least(h.least, t.least))) "  # those without a value are left out of both
+            f"FROM {sealed} h JOIN {training} t USING (series)"
         )[0]
         if not both:
             return "none", None
         side: Literal["before", "after", "among"] = "before" if before else "after" if after else "among"
-        return side, None if side == "among" else float(apart)
+        return side, None if side == "among" or not usual else float(apart)
 
     def _step(self, what: str, place: str, group: str) -> tuple[float | None, float | None]:
-        """The median and the least distance of neighbouring rows of a series."""
+        """The usual and the least distance of neighbouring rows of a series; `ordered_runs` has the same usual one."""
         found = self._rows(
-            f"SELECT median(step), min(step) FROM (SELECT {place} - lag({place}) OVER (PARTITION BY {group} "
-            f"ORDER BY {place}) AS step FROM {what})"
+            f"WITH steps AS ({_steps(what, place, group)}), "
+            "middle AS (SELECT quantile_disc(step, 0.5) AS median FROM steps) "
+            f"SELECT avg(step) FILTER (abs(step - median) <= {ONE_STEP} * median), min(step) FROM steps, middle"
         )[0]
-        median, least = (None if value is None else float(value) for value in found)
-        return median, least
+        usual, least = (None if value is None else float(value) for value in found)
+        return usual, least
 
     def _place(self, column: str) -> str:
         """The place of a row in an order, as a number."""
@@ -201,3 +212,11 @@ class FileStructure:
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         with reading_errors_hidden("holdout"):
             return self._connection.execute(sql).fetchall()
+
+
+def _steps(what: str, place: str, group: str) -> str:
+    """Every row with its series, its place and how far it is from the row before."""
+    return (
+        f"SELECT {group} AS series, {place} AS place, "
+        f"{place} - lag({place}) OVER (PARTITION BY {group} ORDER BY {place}) AS step FROM {what}"
+    )

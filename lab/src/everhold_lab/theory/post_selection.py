@@ -4,28 +4,31 @@ An analyst reads the transcript of a session, then picks a hypothesis to test or
 looks at the sealed rows. Three ways to keep such a second look honest: max-information (P3), the size of the tree of
 all that could have been chosen (S3), and the sharp transfer theorem with a noise that is only imagined (S1). Their
 proofs are in docs/theory/post-selection.md.
+
+Rows that depend on each other are said with their model. It may be wrong, if it was learned, and training rows may tell
+about the sealed ones, whoever chose: both probabilities come off the one that is allowed to fail.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from everhold.errors import DependenceError
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.published.bound import check_count, check_fraction, check_nonnegative
 from everhold.guarantees.published.max_information import dwork_theorem_19, dwork_theorem_20, p_value_threshold
 from everhold.privacy.curves import GaussianCurve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from everhold.privacy.curves import PrivacyCurve
 
 __all__ = [
+    "DependentRows",
     "PostSelectionBound",
     "corrected_level",
     "corrected_p_value",
@@ -41,6 +44,27 @@ _SCALES = np.geomspace(0.15, 2.5, 9)  # imagined noise in units of 1 / sqrt(rows
 _REACHES = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5)  # z, the allowance for the imagined noise
 _EPSILONS = np.geomspace(1e-6, 60.0, 400)  # any of them is valid; the bound is flat around its best
 _ROUNDING = 1e-12
+
+
+class DependentRows(Protocol):
+    """What is asked of a dependence model; each of `everhold.dependence` has it."""
+
+    @property
+    def binomial_tails(self) -> bool:
+        """Whether rows are independent."""
+
+    @property
+    def miss(self) -> float:
+        """Probability that the model itself is wrong."""
+
+    def training_distance(self) -> float:
+        """Total variation between training and sealed rows and independent ones."""
+
+    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
+        """The curve of a session about one row, averaged over rows (S4); training rows are counted in it."""
+
+    def concentration(self, rows: int) -> float:
+        """Effective number of independent rows (S5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +86,41 @@ class PostSelectionBound:
     statement: str = "S1"
 
 
-def corrected_level(level: float, *, bits: float, failure: float = 0.0) -> float:
+def corrected_level(
+    level: float, *, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
+) -> float:
     """Level at which to test a hypothesis chosen after a session: ``(level - beta) / 2^k`` (P3).
+
+    What the dependence gives up comes off, too: ``(level - beta - miss - distance) / 2^k``.
 
     Args:
         level: Wished probability of a false rejection, in (0, 1).
         bits: k, the beta-approximate max-information of the session.
-        failure: beta, in [0, level).
+        failure: beta, in [0, level); for dependent rows also less than what the model leaves of the level.
+        dependence: How the rows hang together, bound to these very rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
 
     Raises:
         ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about, and what training rows tell, use up the level.
     """
-    return p_value_threshold(level, bits=bits, failure=failure)
+    check_fraction("level", level)
+    return p_value_threshold(_left_of(level, dependence), bits=bits, failure=failure)
 
 
-def corrected_p_value(p_value: float, *, bits: float, failure: float = 0.0) -> float:
+def corrected_p_value(
+    p_value: float, *, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
+) -> float:
     """P-value of a hypothesis chosen after a session: ``min(1, 2^k p + beta)`` (P3), the inverse of `corrected_level`.
 
-    It is at most a level exactly if the p-value is at most the corrected level.
+    What the dependence gives up is added. It is at most a level exactly if the p-value is at most the corrected level.
 
     Args:
-        p_value: P-value of the test as if it had been chosen before, in [0, 1].
+        p_value: P-value of the test as if it had been chosen before, in [0, 1]; right for rows that depend as these do.
         bits: k, the beta-approximate max-information of the session.
         failure: beta, in [0, 1).
+        dependence: How the rows hang together, bound to these very rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -97,10 +133,13 @@ def corrected_p_value(p_value: float, *, bits: float, failure: float = 0.0) -> f
     if not 0.0 <= failure < 1.0:
         raise ValueError(f"failure is {failure!r}, expected a number in [0, 1); pass a smaller one")
     _check_p_value(p_value)
-    return min(1.0, p_value * math.exp2(min(bits, 1_000.0)) + failure) if p_value > 0.0 else failure
+    added = failure + _given_up(dependence)
+    return min(1.0, p_value * math.exp2(min(bits, 1_000.0)) + added) if p_value > 0.0 else min(1.0, added)
 
 
-def max_information_bits(curve: PrivacyCurve, *, rows: int, failure: float, independent: bool = True) -> float:
+def max_information_bits(
+    curve: PrivacyCurve, *, rows: int, failure: float, dependence: DependentRows | None = None
+) -> float:
     """Approximate max-information of a session in bits, from the privacy curve of its whole transcript (P3).
 
     The smaller of Theorem 19, for any law of the rows, and of Theorem 20, for independent ones, of Dwork et al. 2015.
@@ -110,7 +149,7 @@ def max_information_bits(curve: PrivacyCurve, *, rows: int, failure: float, inde
         curve: Hockey-stick curve of the whole session for one replaced row.
         rows: n.
         failure: beta, in (0, 1).
-        independent: Whether the rows are independent of each other.
+        dependence: How the rows hang together; independent by default.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -121,33 +160,42 @@ def max_information_bits(curve: PrivacyCurve, *, rows: int, failure: float, inde
     if math.isinf(epsilon):
         return math.inf
     always = dwork_theorem_19(rows, epsilon=epsilon)
-    return min(always, dwork_theorem_20(rows, epsilon=epsilon, failure=failure)) if independent else always
+    if dependence is not None and not dependence.binomial_tails:
+        return always
+    return min(always, dwork_theorem_20(rows, epsilon=epsilon, failure=failure))
 
 
-def selected_level(level: float, *, log_inverse_weight: float) -> float:
+def selected_level(level: float, *, log_inverse_weight: float, dependence: DependentRows | None = None) -> float:
     """Level at which to test a hypothesis chosen from a tree: ``level * w`` (S3).
 
     With weights ``w`` of all hypotheses that could have been chosen, fixed in advance, that sum to at most 1: ``1 / N``
-    for N of them, or the weight of the next node of a `QuestionTree`.
+    for N of them, or the weight of the next node of a `QuestionTree`. For dependent rows it is
+    ``(level - miss - distance) * w``.
 
     Args:
         level: Wished probability of a false rejection, in (0, 1).
         log_inverse_weight: ln(1 / w), at least 0; ln N for equal weights.
+        dependence: How the rows hang together, bound to these very rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
 
     Raises:
         ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about, and what training rows tell, use up the level.
     """
     check_fraction("level", level)
     check_nonnegative("log_inverse_weight", log_inverse_weight)
-    return level * math.exp(-log_inverse_weight)
+    return _left_of(level, dependence) * math.exp(-log_inverse_weight)
 
 
-def selected_p_value(p_value: float, *, log_inverse_weight: float) -> float:
+def selected_p_value(p_value: float, *, log_inverse_weight: float, dependence: DependentRows | None = None) -> float:
     """P-value of a hypothesis chosen from a tree: ``min(1, p / w)`` (S3), the inverse of `selected_level`.
 
+    What the dependence gives up is added.
+
     Args:
-        p_value: P-value of the test as if it had been chosen before, in [0, 1].
+        p_value: P-value of the test as if it had been chosen before, in [0, 1]; right for rows that depend as these do.
         log_inverse_weight: As for `selected_level`.
+        dependence: As for `selected_level`.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -163,45 +211,56 @@ def selected_p_value(p_value: float, *, log_inverse_weight: float) -> float:
     """
     _check_p_value(p_value)
     check_nonnegative("log_inverse_weight", log_inverse_weight)
-    return min(1.0, math.exp(min(math.log(p_value) + log_inverse_weight, 0.0))) if p_value > 0.0 else 0.0
+    corrected = math.exp(min(math.log(p_value) + log_inverse_weight, 0.0)) if p_value > 0.0 else 0.0
+    return min(1.0, corrected + _given_up(dependence))
 
 
-def selected_radius(*, rows: float, confidence: float, log_inverse_weight: float) -> float:
+def selected_radius(
+    *, rows: int, confidence: float, log_inverse_weight: float, dependence: DependentRows | None = None
+) -> float:
     """Half-width around the exact sealed average of a parameter chosen from a tree: ``conc(n, 1/w, beta)`` (S3).
 
     The parameter is the next node of the tree, so this interval holds together with all others of the session.
 
     Args:
-        rows: Effective number of independent rows (S5).
+        rows: n; what they are worth is asked of the dependence (S5).
         confidence: 1 - beta, in (0, 1).
         log_inverse_weight: As for `selected_level`.
+        dependence: As for `selected_level`.
 
     Raises:
         ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about, and what training rows tell, use up beta.
 
     Examples:
         >>> round(selected_radius(rows=20_000, confidence=0.95, log_inverse_weight=15.2), 3)
         0.022
     """
+    check_count("rows", rows)
     check_fraction("confidence", confidence)
     check_nonnegative("log_inverse_weight", log_inverse_weight)
-    level = log_inverse_weight - math.log1p(-confidence)
-    return float(hoeffding_radius(rows=rows, log_inverse_level=level))
+    level = log_inverse_weight - math.log(_left_of(1.0 - confidence, dependence))
+    return float(hoeffding_radius(rows=_worth(rows, dependence), log_inverse_level=level))
 
 
-def max_information_radius(*, rows: int, confidence: float, bits: float, failure: float = 0.0) -> float:
+def max_information_radius(
+    *, rows: int, confidence: float, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
+) -> float:
     """Half-width around the exact sealed average of a parameter chosen after a session (P3 with P9).
 
-    Hoeffding's at the level ``(beta - beta') / 2^k``; for independent rows.
+    Hoeffding's at the level ``(beta - beta') / 2^k``, for what the rows are worth (S5).
 
     Args:
         rows: n.
         confidence: 1 - beta, in (0, 1).
         bits: k, the beta'-approximate max-information of the session.
-        failure: beta', in [0, beta).
+        failure: beta', in [0, beta); for dependent rows also less than what the model leaves of beta.
+        dependence: How the rows hang together, bound to these very rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
 
     Raises:
         ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about, and what training rows tell, use up beta.
 
     Examples:
         >>> round(max_information_radius(rows=20_000, confidence=0.95, bits=10.0, failure=0.01), 3)
@@ -210,19 +269,15 @@ def max_information_radius(*, rows: int, confidence: float, bits: float, failure
     check_count("rows", rows)
     check_fraction("confidence", confidence)
     check_nonnegative("bits", bits)
-    beta = 1.0 - confidence
+    beta = _left_of(1.0 - confidence, dependence)
     if not 0.0 <= failure < beta:
-        raise ValueError(f"failure is {failure!r}, expected a number in [0, 1 - confidence); pass a smaller one")
+        raise ValueError(f"failure is {failure!r}, expected a number in [0, {beta:.3g}); pass a smaller one")
     level = bits * math.log(2.0) - math.log(beta - failure)
-    return float(hoeffding_radius(rows=rows, log_inverse_level=level))
+    return float(hoeffding_radius(rows=_worth(rows, dependence), log_inverse_level=level))
 
 
 def post_selection_radius(
-    curve: PrivacyCurve,
-    *,
-    rows: int,
-    confidence: float,
-    leakage: Callable[[PrivacyCurve], PrivacyCurve] | None = None,
+    curve: PrivacyCurve, *, rows: int, confidence: float, dependence: DependentRows | None = None
 ) -> PostSelectionBound:
     """Half-width around the exact sealed average of one parameter chosen after a session (S1, imagined noise).
 
@@ -240,11 +295,13 @@ def post_selection_radius(
         curve: Hockey-stick curve of the whole session for one replaced row; `PureCurve(0.0)` before any question.
         rows: n.
         confidence: 1 - beta, in (0, 1).
-        leakage: From such a curve to the leakage of dependent rows (S4), such as
-            ``lambda curve: model.leakage(curve, rows)``; by default rows are independent.
+        dependence: How the rows hang together, bound to these very rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
+            Its leakage takes the place of the curve (S4), and training rows are counted there.
 
     Raises:
         ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about uses up beta.
         ImportError: For curves that cannot be composed with a Gaussian one in closed form, if `dp-accounting` is not
             installed.
 
@@ -257,18 +314,45 @@ def post_selection_radius(
     """
     check_count("rows", rows)
     check_fraction("confidence", confidence)
-    levels = (1.0 - confidence) * ndtr(np.array(_REACHES))  # what is left of beta when Z <= z sigma is asked for
+    beta = _left_of(1.0 - confidence, dependence, training_in_leakage=True)
+    levels = beta * ndtr(np.array(_REACHES))  # what is left of beta when Z <= z sigma is asked for
     quantiles = ndtri(1.0 - levels / 2.0)
     answer = 2.0 * np.exp(-(quantiles**2) / 2.0) / math.sqrt(2.0 * math.pi) / levels  # min of alpha + r(alpha)/level
     candidates = []
     for scale in (_SCALES / math.sqrt(rows)).tolist():
         both = curve.compose(GaussianCurve(mu=1.0 / (rows * scale)))
-        leaked = np.asarray((both if leakage is None else leakage(both)).delta(_EPSILONS))
+        leaked = np.asarray((both if dependence is None else dependence.leakage(both, rows)).delta(_EPSILONS))
         totals = np.tanh(_EPSILONS / 4.0)[:, None] + leaked[:, None] / levels + scale * (answer + np.array(_REACHES))
         best, reach = np.unravel_index(int(np.argmin(totals)), totals.shape)
         found = float(totals[best, reach]) * (1.0 + _ROUNDING)
         candidates.append(PostSelectionBound(found, scale, _REACHES[reach], float(_EPSILONS[best])))
     return min(candidates, key=lambda bound: bound.radius)
+
+
+def _given_up(dependence: DependentRows | None, *, training_in_leakage: bool = False) -> float:
+    """Probability that the model is wrong or that training rows tell about sealed ones.
+
+    S1 counts training rows in the leakage instead, as `Mechanism.statement_confidence` does.
+    """
+    if dependence is None:
+        return 0.0
+    return dependence.miss + (0.0 if training_in_leakage else dependence.training_distance())
+
+
+def _left_of(chance: float, dependence: DependentRows | None, *, training_in_leakage: bool = False) -> float:
+    """What the dependence leaves of a probability that is allowed to fail."""
+    lost = _given_up(dependence, training_in_leakage=training_in_leakage)
+    if not lost < chance:
+        raise DependenceError(
+            f"the dependence of the rows alone leaves {lost:.3g} to chance, and the statement may fail with "
+            f"probability {chance:.3g} at most; expected less; leave a larger gap to the training rows, learn the "
+            "model from more rows, or wish for less"
+        )
+    return chance - lost
+
+
+def _worth(rows: int, dependence: DependentRows | None) -> float:
+    return float(rows) if dependence is None else dependence.concentration(rows)
 
 
 def _check_p_value(p_value: float) -> None:

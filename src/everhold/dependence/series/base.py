@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from everhold.dependence.base import DependenceModel, require_rows
 from everhold.dependence.leakage import LeakageCurve, RowClass
 from everhold.dependence.series.coupling import mean_tail, spread
+from everhold.dependence.series.ordered_rows import ONE_STEP
 from everhold.errors import DependenceError, DependenceWarning
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SERIES_ENTRIES", "SeriesModel"]
 
 _LARGEST_GAP = 10**12
+_SHORTER = 0.02  # by how much the usual sealed step may fall short of the fitted one: clocks jitter, months differ
 SERIES_ENTRIES = frozenset({"order_by", "state", "groups", "gap", "miss", "step", "lengths"})
 
 
@@ -34,11 +36,12 @@ class SeriesModel(DependenceModel):
         order_by: Name of the column that puts the rows of a series in order.
         state: Name of the column of the state; None if the state is not observed.
         groups: Name of the column whose equal values make a series; None for one series.
-        gap: Number of rows left out between the training rows and the sealed rows of a series; infinite if they are
-            independent of each other, None if that is not known.
+        gap: Number of rows left out between the training rows and the sealed rows of a series, none of which anybody
+            who asks has seen: whoever has seen some declares only those nearer to the sealed rows. Infinite if training
+            and sealed rows are independent of each other, None if that is not known.
         fit_miss: Probability that the model's parameters are wrong, because they were learned from training rows.
-        step: Usual distance of the rows that the model was fitted to, in units of the order column, seconds for times;
-            None if that is not known.
+        step: Usual distance of the rows that the model was fitted to, in units of the order column, seconds for times:
+            the mean of those that were counted; None if that is not known.
         lengths: Pairs (length, number of sealed series of that length); None until rows are sealed.
     """
 
@@ -82,21 +85,46 @@ class SeriesModel(DependenceModel):
 
     @property
     def miss(self) -> float:
-        """What every promise gives up: a wrong fit, and for a fitted model also the link to its training rows."""
+        """What every promise gives up: a wrong fit, and for a fitted model also the link to its training rows.
+
+        Raises:
+            DependenceError: If the gap, or the number of series, is not known and matters.
+        """
         return min(self.fit_miss + (self._training_link() if self.fitted else 0.0), 1.0)
 
     def training_distance(self) -> float:
         """Total variation between (training rows, sealed rows) and independent ones: every series has one link.
 
         With a gap of g rows left out, the last training row and the first sealed row are g + 1 steps apart.
+
+        Raises:
+            DependenceError: If the number of series is not known and matters.
         """
         return 0.0 if self.fitted else self._training_link()
 
     def _training_link(self) -> float:
+        self._refuse_unknown_gap()
         if not self._linked:
             return 0.0
+        self._refuse_unknown_number()
         series = sum(number for _, number in self.lengths or ((1, 1),))
         return min(series * self._distance(int(self.gap or 0) + 1), 1.0)
+
+    def _refuse_unknown_number(self) -> None:
+        if self.groups is not None and self.lengths is None:
+            raise DependenceError(
+                f"the number of series in column {self.groups!r} is not known before rows are sealed, and each tells "
+                "about its training rows; expected the lengths of the sealed series; give lengths=[(length, number of "
+                "such series), ...]"
+            )
+
+    def _refuse_unknown_gap(self) -> None:
+        if self.fit_miss and self.gap is None:
+            raise DependenceError(
+                "the model was fitted to rows and the gap between them and the sealed rows is not known; expected "
+                "the number of unseen rows left out; declare gap=... (0 if none), or gap=math.inf if they are "
+                "independent"
+            )
 
     @property
     def _linked(self) -> bool:
@@ -109,7 +137,8 @@ class SeriesModel(DependenceModel):
         """Neighbours on both sides may change with a row (S4); training rows beyond a gap count as lost.
 
         Raises:
-            DependenceError: If the series need not forget its first state.
+            DependenceError: If the series need not forget its first state, or the number of series is not known and
+                matters.
         """
         require_rows(rows)
         coupling, lengths = self._coupling(), self._lengths_of(rows)
@@ -127,6 +156,7 @@ class SeriesModel(DependenceModel):
         """Probability that the coupling from a sealed row reaches a training row, averaged over rows."""
         if self.fitted or not self._linked:
             return 0.0
+        self._refuse_unknown_number()
         first = int(self.gap or 0) + 1
         longest = first + max(length for length, _ in lengths)
         tails = [mean_tail(coupling, longest, backward=side) for side in (False, True)]
@@ -174,19 +204,17 @@ class SeriesModel(DependenceModel):
     def bind(self, structure: RowStructure) -> Self:
         """Look up how long the series are; the training rows of a series must lie on one side of the sealed ones.
 
+        The order column shows how many rows are left out between both, not who has seen them.
+
         Warns:
-            DependenceWarning: If they lie among the sealed ones and are declared independent with an infinite gap.
+            DependenceWarning: If both may be of one series and are declared independent with an infinite gap.
         """
         if self.order_by is None:
             raise DependenceError(
                 "the model does not say in which order the rows are; expected a column, for rows in a file have no "
                 "order; name it as `order_by`"
             )
-        if self.fit_miss and self.gap is None:
-            raise DependenceError(
-                "the model was fitted to rows and the gap between them and the sealed rows is not known; expected "
-                "the number of rows left out; declare gap=... (0 if none), or gap=math.inf if they are independent"
-            )
+        self._refuse_unknown_gap()
         facts = structure.series(self.order_by, within=self.groups)
         if facts.ties:
             raise DependenceError(
@@ -196,16 +224,17 @@ class SeriesModel(DependenceModel):
         if self.gap is None or math.isfinite(self.gap):
             self._check_training(facts.training)
             self._check_gap(facts)
-        elif facts.training == "among":
+        elif facts.training != "none":
+            self._check_another_series(facts.training)
             warnings.warn(
-                "training rows lie among the sealed rows of the same series, and gap=math.inf says that they are "
-                "another series that is independent of the sealed one, as another station's days are; if they are "
-                "neighbours of the sealed rows, the promise is false: seal a later stretch and declare its gap, or "
-                "tell the series apart with groups=...",
+                f"training rows lie {facts.training} the sealed rows, and gap=math.inf says that they are another "
+                "series that is independent of the sealed one, as another station's days are; if they are of the same "
+                "series, the promise is false: seal a later stretch and declare its gap, or tell the series apart with "
+                "groups=...",
                 DependenceWarning,
                 stacklevel=5,  # the caller of Holdout.create
             )
-        if self.fit_miss:
+        if self.step or self.fit_miss:
             self._check_steps(facts)
         self._check_state(structure)
         return type(self).from_dict({**self.to_dict(), "lengths": sorted(facts.lengths.items())})
@@ -219,18 +248,26 @@ class SeriesModel(DependenceModel):
         if training != "none" and self.gap is None:
             raise DependenceError(
                 f"the training rows come {training} the sealed rows of the same series and the gap is not known; "
-                "expected the number of rows left out in between; declare gap=... (0 if none), or gap=math.inf if the "
-                "training rows are another, independent series"
+                "expected the number of unseen rows left out in between; declare gap=... (0 if none), or gap=math.inf "
+                "if the training rows are another, independent series"
+            )
+
+    def _check_another_series(self, training: str) -> None:
+        if self.groups is not None:
+            raise DependenceError(
+                f"training rows lie {training} sealed rows with the same value in column {self.groups!r}, so they are "
+                "of the same series, and gap=math.inf says that they are of another; expected one of both; declare the "
+                "number of unseen rows left out in between as gap=..., or keep whole series on one side"
             )
 
     def _check_gap(self, facts: SeriesFacts) -> None:
         """Hold the declared gap against the order column."""
-        if not facts.step or facts.apart is None or self.gap is None:
+        if facts.apart is None or self.gap is None:
             return
-        if facts.apart < (self.gap + 0.5) * facts.step:
+        if facts.apart < self.gap + 0.5:  # half a step for clocks that are not even
             raise DependenceError(
                 f"the gap is declared as {int(self.gap):,} rows, and in column {self.order_by!r} the nearest training "
-                f"row is {facts.apart / facts.step:.3g} steps from a sealed one; expected at least "
+                f"row is {facts.apart:.3g} steps from a sealed one of its series; expected at least "
                 f"{int(self.gap) + 1:,}; declare the true gap, or leave more rows out"
             )
 
@@ -239,17 +276,18 @@ class SeriesModel(DependenceModel):
         fitted = self.step or facts.training_step
         if not facts.step or not fitted:
             return
-        if fitted > 1.5 * facts.step:
+        if facts.step < (1.0 - _SHORTER) * fitted:
             raise DependenceError(
                 f"the rows that the model was fitted to are {fitted / facts.step:.3g} times as far apart as the sealed "
                 f"ones in column {self.order_by!r}, so what was fitted to them is too little dependence; expected the "
-                "same steps; fit the model to rows as dense as the sealed ones"
+                "same steps; fit the model to rows as dense as the sealed ones, or order both by a column that counts "
+                "the steps"
             )
-        if facts.least_step is not None and facts.least_step < fitted / 2.0:
+        if facts.least_step is not None and facts.least_step < (1.0 - ONE_STEP) * fitted:
             raise DependenceError(
                 f"some sealed rows are only {facts.least_step / fitted:.3g} steps apart in column "
-                f"{self.order_by!r}, and the model was fitted to whole steps; expected one row per step; thin the rows "
-                "out, or order them by a column that counts the steps"
+                f"{self.order_by!r}, and the model was fitted to whole steps; expected one row per step, up to a "
+                "tenth; thin the rows out, or order them by a column that counts the steps"
             )
 
     def _check_state(self, structure: RowStructure) -> None:
@@ -287,11 +325,18 @@ class SeriesModel(DependenceModel):
         if self.gap is None and self.fitted:
             said += "; the gap to the sealed rows is not declared yet"
         elif self.gap is None:
-            said += "; no training row belongs to the same series"
+            said += "; no training row belongs to the same series, and nobody who asks has seen any other row of it"
         elif math.isinf(self.gap):
-            said += "; the training rows are independent of the sealed rows"
+            said += (
+                "; the training rows are independent of the sealed rows, and nobody who asks has seen any other row of "
+                "a sealed series"
+            )
         else:
-            said += f"; {int(self.gap):,} rows are left out between the training rows and the sealed rows of a series"
+            unseen = f"any of these {self.gap:,} rows, any " if self.gap else "any row "
+            said += (
+                f"; {int(self.gap):,} rows are left out between the training rows and the sealed rows of a series, and "
+                f"nobody who asks has seen {unseen}between the sealed rows or any on their other side"
+            )
         if self.fit_miss:
             said += f"; its parameters were bounded from training rows with confidence {1.0 - self.fit_miss:.6g}"
         return said

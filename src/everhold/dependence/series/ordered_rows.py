@@ -15,9 +15,11 @@ from everhold.errors import DependenceError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["as_text", "in_order", "ordered_runs"]
+__all__ = ["ONE_STEP", "as_text", "in_order", "ordered_runs"]
 
-_ONE_STEP = 0.1  # months are one step, too: 28 days are within a tenth of 31
+ONE_STEP = 0.1
+"""By which share of itself a step may differ from the usual one: 28 days are within a tenth of 31."""
+
 _FEWEST_STEPS = 0.5  # of the pairs of neighbours that are one step apart
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?")
@@ -34,7 +36,8 @@ def ordered_runs(
     """The values of a column in runs of rows that follow each other by one step, and how long a step is.
 
     A step is the median distance of neighbours in the order, up to a tenth. Series are cut where rows are missing, for
-    a longer step tells of less dependence. Where they are cut depends on the order column only.
+    a longer step tells of less dependence. Where they are cut depends on the order column only. The usual step that is
+    returned is the mean of those that count, which for months is 30.4 days, whatever the months.
 
     Args:
         table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
@@ -64,25 +67,25 @@ def ordered_runs(
             "step; name the column that tells series apart as `groups`, or thin the rows out",
             rows=ties,
         )
-    near, usual = _one_step(steps, same, order_by)
-    runs = np.split(values[sorting], np.flatnonzero(~(same & near)) + 1)
-    return list(runs), None if usual is None else usual * unit
+    counted = same & _one_step(steps, same, order_by)
+    runs = np.split(values[sorting], np.flatnonzero(~counted) + 1)
+    return list(runs), float(np.mean(steps[counted])) * unit if counted.any() else None
 
 
-def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) -> tuple[NDArray[np.bool_], float | None]:
-    """Which neighbours are one usual step apart, and the step; one of the steps themselves is the median."""
+def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
+    """Which neighbours are one usual step apart; one of the steps themselves is the median."""
     inside = np.sort(steps[same])
     if not len(inside):
-        return np.zeros(len(steps), dtype=bool), None
+        return np.zeros(len(steps), dtype=bool)
     usual = float(inside[(len(inside) - 1) // 2])
-    near = np.abs(steps - usual) <= _ONE_STEP * usual
+    near = np.asarray(np.abs(steps - usual) <= ONE_STEP * usual)
     share = float(np.mean(near[same]))
     if share < _FEWEST_STEPS:
         raise DependenceError(
             f"only {share:.0%} of the training rows follow the row before by one usual step in column {name!r}; "
             "expected even steps, at least half of them; order the rows by a column that counts the steps"
         )
-    return near, usual
+    return near
 
 
 def as_text(values: NDArray[Any]) -> NDArray[Any]:
