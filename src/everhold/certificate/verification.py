@@ -22,6 +22,7 @@ from everhold.certificate.shape import SECTIONS, SIGNATURE, facts_of, is_hex, mi
 from everhold.certificate.words import add_words
 from everhold.dependence import dependence_from_dict
 from everhold.display import Display
+from everhold.estimand import KINDS_GIVEN_FEATURES, PUBLIC
 from everhold.keys import signature_holds
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Ladder, PrivacyBudget, State
 from everhold.mechanisms.privacy_budget import CREDITS
@@ -134,6 +135,7 @@ def _content_findings(document: Mapping[str, Any]) -> Iterator[str]:
                 if said[name] != document[name]:
                     yield f"the words of the section {name!r} are not what everhold says about its facts"
     yield from _account_findings(document)
+    yield from _estimand_findings(document)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -146,6 +148,19 @@ def _content_findings(document: Mapping[str, Any]) -> Iterator[str]:
     yield from _promise_findings(document, mechanism, promise)
     if document["account"]["left"] != left:
         yield "what is left of the budget does not follow from what was asked and charged"
+
+
+def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
+    """Whether the value that is promised is one that can be: what is refused at creation and when it is asked."""
+    rows, kind = document["rows"], MECHANISMS.get(document["mechanism"]["name"])
+    given_features = document["assumptions"]["dependence"].get("kind") in KINDS_GIVEN_FEATURES
+    one_law, by_position = kind is not None and kind.one_law, document["account"]["by_position"]
+    if rows["features"] == PUBLIC and (rows["label"] is None or one_law or not given_features):
+        yield "the features are said to be public, and with these rows and this mechanism nothing is promised then"
+    if by_position and (rows["label"] is None or one_law or not given_features):
+        yield "there are answers about predictions by position, and for these rows and this mechanism they are refused"
+    if by_position > document["account"]["asked"]:
+        yield "there are more questions about predictions by position than questions"
 
 
 def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:

@@ -116,7 +116,9 @@ class _Pairs(LabelQuery):
                 "creation; create the holdout with label=...; nothing was charged"
             )
         identity, sealed, _, reads = self._row_values(schema)
-        return BoundQuery(description=identity, shown=self.kind, sealed=sealed, reads=reads)
+        return BoundQuery(
+            description=identity, shown=self.kind, sealed=sealed, reads=reads, by_position=self._by_position
+        )
 
     @property
     def _of_probabilities(self) -> bool:
@@ -178,6 +180,7 @@ class RankingQuery(PricedQuery[Answer]):
             {"kind": kind, **self.numbers, "label": preparation.schema.label, **bound.description},
             shown=f"{kind} of {whose}, {listed}",
             tolerance=self.tolerance,
+            by_position=bound.by_position,
         )
 
     def _value(self, function: RowFunction, table: Table, rows: int) -> Fraction:
