@@ -115,7 +115,8 @@ def create(
         str | None,
         typer.Option(
             help="thresholdout, guess_and_check, gaussian, privacy_budget, ladder, laplace, subsampling, "
-            "random_rows, sample_splitting or empirical; by default the one with the narrowest promise.",
+            "random_rows, empirical or sample_splitting (rows of one law); by default the one with the narrowest "
+            "promise, but for the last two.",
             rich_help_panel=_WISH,
         ),
     ] = None,

@@ -193,7 +193,8 @@ def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None 
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
     The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
-    pairs of the missing ones count 1/2. The interval is for the expected value on fresh samples of as many rows. That
+    pairs of the missing ones count 1/2. The interval is for the expected value on fresh samples of as many rows. For
+    rows of one law (the first ones take part, and have to be like the others) that
     is the population's AUC as far as *fresh samples* have so many of both classes, and theirs vary: choose counts some
     standard deviations below those of the sealed rows, which have to be public, or lower ends of intervals that were
     asked for. With exactly the sealed rows' counts it is a little nearer to 1/2 (docs/theory, vectors and low
