@@ -22,6 +22,7 @@ def answer_from(
     *,
     remaining: dict[str, int],
     statement: str,
+    about: str | None,
     analyst: str | None = None,
 ) -> Answer:
     """The committed answer in the question's own units.
@@ -32,6 +33,7 @@ def answer_from(
         mechanism: The mechanism that answered.
         remaining: What is left of the budget, by name.
         statement: The statement that the interval rests on.
+        about: What the interval is about; None for the population.
         analyst: On whose behalf it was asked.
     """
     value, low, high = (
@@ -54,16 +56,18 @@ def answer_from(
         adaptive=mechanism.adaptive,
         rows_worth=_worth(mechanism),
         analyst=analyst,
+        about=about,
     )
 
 
 def refusal_of(
-    question: str, mechanism: Mechanism, *, remaining: dict[str, int], statement: str, analyst: str | None = None
-) -> Answer:
+    question: str, mechanism: Mechanism, *, remaining: dict[str, int], statement: str, about: str | None,
+    analyst: str | None = None,
+) -> Answer:  # fmt: skip
     """A refused question that the ledger does not hold."""
     return Answer(
         None, None, None, "refused", 0, remaining, question, False, statement,
-        mechanism.confidence, mechanism.adaptive, _worth(mechanism), analyst,
+        mechanism.confidence, mechanism.adaptive, _worth(mechanism), analyst, about,
     )  # fmt: skip
 
 

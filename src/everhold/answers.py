@@ -12,7 +12,31 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Answer", "QuotedPrice", "Shares", "Transcript"]
+__all__ = ["FRESH_LABELS", "PUBLIC_FEATURES", "Answer", "QuotedPrice", "Shares", "Transcript", "estimand_in_words"]
+
+FRESH_LABELS = "labels drawn anew on these rows"
+"""What an answer about predictions by position is about."""
+
+PUBLIC_FEATURES = "labels drawn anew on these rows, whose features are public"
+"""What every answer is about where the features are public."""
+
+
+def estimand_in_words(about: str | None) -> str:
+    """What the promised value of one answer is, and what that presupposes.
+
+    Args:
+        about: `FRESH_LABELS`, `PUBLIC_FEATURES`, or None for the population.
+    """
+    if about is None:
+        return "Nobody who asks may have seen the sealed rows, features or labels, other than through everhold."
+    said = f"The value that is promised here is the one for {about}, and not for new rows."
+    if about != FRESH_LABELS:
+        return said
+    return (
+        f"{said} If these predictions were made from the rows' features, whoever made them has seen what the promise "
+        "about the population takes as unseen: then every answer of this holdout is promised for labels drawn anew on "
+        "these rows only."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +58,7 @@ class Answer(Display):
         adaptive: Whether questions may depend on earlier answers.
         rows_worth: A sentence on what dependence between the sealed rows costs; empty for independent ones.
         analyst: On whose behalf it was asked; None for the steward. Then ``remaining`` is what is left to them.
+        about: What the interval is about, where that is not the population: labels drawn anew on these very rows.
     """
 
     value: float | None
@@ -49,9 +74,10 @@ class Answer(Display):
     adaptive: bool = True
     rows_worth: str = ""
     analyst: str | None = None
+    about: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"value", "low", "high", "source", "charged", "remaining", "question"}``."""
+        """``{"value", "low", "high", "source", "charged", "remaining", "question"}``; and ``"about"`` if it has one."""
         return {
             "value": self.value,
             "low": self.low,
@@ -60,6 +86,7 @@ class Answer(Display):
             "charged": self.charged,
             "remaining": dict(self.remaining),
             "question": self.question,
+            **({} if self.about is None else {"about": self.about}),
         }
 
     def __str__(self) -> str:
@@ -103,12 +130,15 @@ class Answer(Display):
             if "credits" in self.remaining
             else "More sealed rows, fewer planned questions or overfits, or a lower confidence make it narrower."
         )
+        whose = "population's" if self.about is None else "promised"
         return (
             f"With probability {100.0 * self.confidence:.8g}%, this interval [{at_least(self.low)}, "
-            f"{at_most(self.high)}] and those of all other answers of this holdout contain the population's values "
-            f"(statement {self.statement}). "
-            f"{sources[self.source]} {validity} {self.rows_worth}{' ' * bool(self.rows_worth)}{narrower}"
-        )
+            f"{at_most(self.high)}] and those of all other answers of this holdout contain the "
+            f"{whose} values (statement {self.statement}). "
+            + " ".join(filter(None, (
+                estimand_in_words(self.about), sources[self.source], validity, self.rows_worth, narrower
+            )))
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +240,8 @@ class Transcript(Display):
             0, with ``within``: the regret, or the error of the level. Of a gradient lists, one mean for each
             coordinate, in which 1/2 stands for 0, with ``within``: the Euclidean half-width. Of a statistic of low
             sensitivity shares of its range. Once a question was asked on behalf of an analyst, there is ``analyst``,
-            too: the name, or None for the steward.
+            too: the name, or None for the steward. Once an answer was about something else than the population, there
+            is ``about``: what it was about, or None.
     """
 
     rows: Sequence[dict[str, Any]]

@@ -19,6 +19,7 @@ from everhold.errors import (
     SmallHoldoutWarning,
     VacuousGuaranteeWarning,
 )
+from everhold.estimand import FEATURES, PUBLIC
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS, Mechanism, State
 from everhold.mechanisms.guess_and_check import planned_overfits
@@ -111,6 +112,7 @@ def make_configuration(
     *,
     label: str | None,
     row_id: str | None,
+    features: str,
     seed: int | None,
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
@@ -124,6 +126,7 @@ def make_configuration(
         "label": label,
         "label_kind": sealed.label_kind,
         "row_id": row_id,
+        "features": features,
         "fingerprint": sealed.fingerprint,
         "training_fingerprint": sealed.training_fingerprint,
         "mechanism": json.loads(json.dumps(mechanism.to_dict(), default=np.generic.item)),  # without NumPy's integers
@@ -142,7 +145,16 @@ def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
 
 
 def schema_from(configuration: dict[str, Any]) -> Schema:
-    """What an analyst may know about the rows."""
+    """What an analyst may know about the rows.
+
+    Raises:
+        IntegrityError: If it is not recorded whether the features are public: nobody could say what is promised.
+    """
+    if configuration.get("features") not in FEATURES:
+        raise IntegrityError(
+            "the recorded settings do not say whether the features are sealed or public; expected an unaltered ledger; "
+            "nothing was charged; verify the ledger"
+        )
     return Schema(
         rows=configuration["rows"],
         training_rows=configuration["training_rows"],
@@ -150,6 +162,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
         label=configuration["label"],
         label_kind=configuration["label_kind"],
         row_id=configuration["row_id"],
+        features_public=configuration["features"] == PUBLIC,
     )
 
 

@@ -23,6 +23,7 @@ from everhold.allotments import (
 from everhold.answering import answer_from, refusal_of, source_name
 from everhold.configuration import bound_state, state_from
 from everhold.errors import BudgetExhausted, QueryRejected
+from everhold.estimand import about_of, marked
 from everhold.joint import BudgetEndsBetween, KnownPart, joint_answer, joint_shares, stored_estimate
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ANALYST, Accounts
@@ -134,11 +135,15 @@ class Desk:
             "analyst": self.analyst,
         }
         return [
-            refusal_of(question.bound.question, self.mechanism, **said)
+            refusal_of(question.bound.question, self.mechanism, about=self._about(question), **said)
             if entry is None
-            else answer_from(question.bound, entry, self.mechanism, **said)
+            else answer_from(question.bound, entry, self.mechanism, about=self._about(question), **said)
             for question, entry in zip(prepared, committed, strict=True)
         ]
+
+    def _about(self, *prepared: Prepared) -> str | None:
+        """What the answer to one question, or to one that is made of these, is about; None for the population."""
+        return about_of(self.schema, by_position=any(question.bound.by_position for question in prepared))
 
     def _commit(
         self, prepared: Sequence[Prepared], *, together: bool = False
@@ -265,7 +270,8 @@ class Desk:
     def buy(self, purchase: Purchase[Any, Result], *, strict: bool = False) -> Result:
         """One draw of its own, in one transaction with what it costs."""
         mechanism = paying(self.mechanism)
-        asked = [Question(purchase.question, {**purchase.description, "shown": purchase.shown[:_MOST_SHOWN]})]
+        described = {**purchase.description, "shown": purchase.shown[:_MOST_SHOWN]}
+        asked = [Question(purchase.question, marked(described, by_position=purchase.by_position))]
 
         def look(_: Sequence[int]) -> Answering:
             seen = purchase.look(self.sealed, mechanism.unit)
@@ -286,6 +292,7 @@ class Desk:
             question=purchase.question,
             repeated=entry is not None and entry.repeated,
             confidence=mechanism.confidence,
+            about=about_of(self.schema, by_position=purchase.by_position),
         )
         if strict and answered["source"] == "refused":
             raise BudgetExhausted(_REFUSED if self.analyst is None else SPENT, **result.to_dict())
@@ -300,7 +307,7 @@ class Desk:
             committed, data = [], self.data()
         refusal = refusal_of(
             bound.question, self.mechanism, remaining=self.remaining(data),
-            statement=self.promise.statement, analyst=self.analyst,
+            statement=self.promise.statement, analyst=self.analyst, about=self._about(*prepared),
         )  # fmt: skip
         return joint_answer(bound, [entry for entry in committed if entry is not None], refusal)
 
@@ -319,7 +326,7 @@ class Desk:
                 f"{bound.name} is {bound.counted} and takes no guess of the whole; ask its parts, which are "
                 "query.parts(holdout.schema), with a guess each, and then the whole for nothing; nothing was charged"
             )
-        return bound, self.preparation.prepare(bound.parts, None)
+        return bound, self.preparation.prepare(bound.parts, None, together=True)
 
     def known(self, prepared: Sequence[Prepared]) -> list[KnownPart]:
         """What is known of the parts before they are asked."""
@@ -381,7 +388,8 @@ def noise_of(seed: int | None, *, asked: int) -> Noise:
 
 
 def _described(bound: BoundQuery) -> dict[str, Any]:
-    return {**bound.description, "shown": bound.shown[:_MOST_SHOWN]}
+    described = {**bound.description, "shown": bound.shown[:_MOST_SHOWN]}
+    return marked(described, by_position=bound.by_position)
 
 
 def check_not_refused(answers: Sequence[Answer], *, strict: bool) -> None:

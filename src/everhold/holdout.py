@@ -34,6 +34,7 @@ from everhold.dependence import DependenceModel
 from everhold.desk import Desk, check_not_refused, noise_of
 from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
 from everhold.errors import DependenceError, IntegrityError, QueryRejected
+from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
 from everhold.ledger import LedgerStore, Outcome
 from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
 from everhold.ledger.database import database_path
@@ -122,6 +123,7 @@ class Holdout:
         training: RowSource | None = None,
         label: str | None = None,
         row_id: str | None = None,
+        features: Literal["sealed", "public"] = SEALED,
         mechanism: Mechanism | str | None = None,
         queries: int = 1_000,
         overfits: int | None = None,
@@ -140,7 +142,13 @@ class Holdout:
             training: Open rows of the same columns; they make the guesses that the holdout confirms.
             label: Column that holds the truth, for `accuracy`, `error` and `brier`.
             row_id: Column that names rows; no row may be in both sets.
-            mechanism: A mechanism, or the name of one to be tuned; by default the one with the smallest radius.
+            features: ``"sealed"``: nobody who asks sees any column of the sealed rows; expressions and estimators are
+                about the population that they come from, predictions as arrays about labels drawn anew on these rows.
+                ``"public"``: everybody may see all columns but the label, as in a competition; every answer is about
+                labels drawn anew on these rows, and only questions that read the label are answered. Needs independent
+                rows or `Groups`, given the features.
+            mechanism: A mechanism, or the name of one to be tuned; by default the one with the smallest radius
+                that needs no rows of one law.
             queries: Number of adaptive questions to plan for.
             overfits: Number of answers that may come from the holdout, for mechanisms that check guesses; by default
                 10, or one for each question if there are fewer.
@@ -172,8 +180,11 @@ class Holdout:
                     mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
                     slack=slack, dependence=dependence,
                 )  # fmt: skip
+            check_features(features, label=label, mechanism=chosen)
             key = StewardKey.create(folder / KEY_FILE)
-            configuration = make_configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
+            configuration = make_configuration(
+                folder, sealed, chosen, key, label=label, row_id=row_id, features=features, seed=seed
+            )
             state = chosen.start(noise_of(seed, asked=-1))
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
             if sealed.training_rows and chosen.dependence.binomial_tails:
@@ -489,6 +500,7 @@ class Holdout:
             **asking,
             "rows": self._desk.schema.rows,
             "training_rows": self._desk.schema.training_rows,
+            "features": PUBLIC if self._desk.schema.features_public else SEALED,
             "mechanism": described["mechanism"],
             "parameters": described["parameters"],
             "radius": promise.radius,
@@ -524,6 +536,7 @@ class Holdout:
         if self._desk.analyst is not None:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._desk.analyst]
         within = {"within": None} if any("within" in entry.answer for entry in entries) else {}
+        about = [about_of(self.schema, by_position=ABOUT in entry.description) for entry in entries]
         return Transcript(
             [
                 {
@@ -535,8 +548,9 @@ class Holdout:
                     **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
                     "charged": entry.charged,
                     **({ANALYST: entry.description.get(ANALYST)} if named else {}),
+                    **({ABOUT: meant} if any(about) else {}),
                 }
-                for entry in entries
+                for entry, meant in zip(entries, about, strict=True)
             ]
         )
 
@@ -563,9 +577,13 @@ class Holdout:
         head = self._desk.store.head(self._desk.record.id)
         check_unaltered(self._desk.store, self.name, head, seal_key=self._desk.key.seal_key)
         entries = self._desk.store.entries(self._desk.record.id, limit=head.sequence)
-        sources = Counter(entry.answer["source"] for entry in entries if entry.answer["source"] != ACT)
+        asked = [(entry.answer["source"], ABOUT in entry.description) for entry in entries]
+        asked = [(source, by_position) for source, by_position in asked if source != ACT]
         desk = self._desk
-        return make_certificate(desk.record, mechanism=desk.mechanism, head=head, sources=sources, key=desk.key)
+        return make_certificate(
+            desk.record, mechanism=desk.mechanism, head=head, sources=Counter(source for source, _ in asked),
+            by_position=sum(by_position for _, by_position in asked), key=desk.key,
+        )  # fmt: skip
 
     def _entries(self, limit: int | None = None) -> list[Entry]:
         """The entries so far. They are read without their seals, so somebody may have altered them."""

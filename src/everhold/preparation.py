@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.errors import QueryRejected
+from everhold.estimand import check_estimand
 from everhold.mechanisms import Ladder, PrivacyBudget
 from everhold.queries.base import BoundQuery, Query, Schema
 from everhold.queries.mean import MeanQuery
@@ -61,9 +62,16 @@ class Preparation:
     answered: Callable[[str], bool]
 
     def prepare(
-        self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None, *, tolerance: float | None = None
-    ) -> list[Prepared]:
+        self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None, *,
+        tolerance: float | None = None, together: bool = False,
+    ) -> list[Prepared]:  # fmt: skip
         """Questions with their guesses.
+
+        Args:
+            queries: The questions.
+            guesses: One guess or None for each of them.
+            tolerance: Half-width wished for, the same for all.
+            together: Whether they are the parts of one question, and not asked for themselves.
 
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
@@ -74,7 +82,9 @@ class Preparation:
             raise QueryRejected(
                 f"there are {len(guesses)} guesses for {len(queries)} questions; expected one each; nothing was charged"
             )
-        bound = [self.bind(query) for query in queries]
+        bound = [self._bound(query) for query in queries]
+        for asked in [bound] if together else [[question] for question in bound]:
+            check_estimand(asked, self.schema, self.mechanism)
         known = self._training_guesses(bound, guesses)
         prepared = [
             Prepared(
@@ -98,7 +108,16 @@ class Preparation:
         }
 
     def bind(self, query: Query | str) -> BoundQuery:
-        """The question about these rows, tried on public ones where it is code."""
+        """The question about these rows, tried on public ones where it is code.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+        bound = self._bound(query)
+        check_estimand([bound], self.schema, self.mechanism)
+        return bound
+
+    def _bound(self, query: Query | str) -> BoundQuery:
         if isinstance(query, str):
             query = MeanQuery(query)
         if not isinstance(query, Query):

@@ -21,7 +21,10 @@ def _default_mechanism():
     return GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
 
 
-def make_sample(folder, mechanism=None, *, simulation=False, name="flights", columns=(("delay", "number"),)):
+def make_sample(
+    folder, mechanism=None, *, simulation=False, name="flights", columns=(("delay", "number"),), features="sealed",
+    by_position=0,
+):  # fmt: skip
     """A certificate of a holdout that answered five questions, and the key that signed it."""
     mechanism = mechanism or _default_mechanism()
     key_file = folder / "steward.key"
@@ -35,6 +38,7 @@ def make_sample(folder, mechanism=None, *, simulation=False, name="flights", col
         "columns": [list(pair) for pair in columns],
         "label": "late",
         "row_id": "flight",
+        "features": features,
         "fingerprint": "ab" * 32,
         "training_fingerprint": "cd" * 32,
         "public_key": key.public_key,
@@ -47,6 +51,7 @@ def make_sample(folder, mechanism=None, *, simulation=False, name="flights", col
         mechanism=mechanism,
         head=Head(5, released, "ef" * 32, bound_state(state, configuration)),
         sources={"training": 5 - released, "holdout": released},
+        by_position=by_position,
         key=key,
         issued=datetime(2026, 11, 21, 12, tzinfo=UTC),
     )

@@ -285,3 +285,21 @@ def test_a_tolerance_has_its_price(study, everhold):
     assert 0 < answer["charged"] == quoted["charged_at_most"]
     assert answer["high"] - answer["value"] <= 0.7
     assert "nothing was charged" in everhold(*ASK, "--tolerance", "0.1", code=5).stderr
+
+
+def test_public_features_are_declared_and_said_of_every_answer(study, everhold):
+    wish = ["--label", "late", "--mechanism", "guess_and_check", "--overfits", "2", "--features", "public"]
+    everhold(*CREATE, *wish)
+    assert json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)["features"] == "public"
+    asked = everhold(
+        "ask", "new.db", "late", "--accuracy", "sealed_predictions.csv", "--guess", "0.5", "--format", "json"
+    )
+    meant = "labels drawn anew on these rows, whose features are public"
+    assert json.loads(asked.stdout)["about"] == meant
+    assert meant in asked.stderr
+    assert read_csv(everhold("transcript", "new.db", "late", "--format", "csv").stdout)[0]["about"] == meant
+    everhold("ask", "new.db", "late", "--mean", "delay > 15", code=5)
+
+
+def test_features_that_are_neither_sealed_nor_public_are_wrong_usage(study, everhold):
+    everhold(*CREATE, "--label", "late", "--features", "open", code=2)

@@ -16,6 +16,7 @@ from everhold.holdout import Holdout
 from everhold.mechanisms import MECHANISMS, GaussianMechanism, GuessAndCheck, LaplaceMechanism, Thresholdout
 from everhold.planning import best_mechanism, best_radius, plan, queries_allowed, rows_needed
 from everhold.planning.inverse import published_bound, radius_of
+from everhold.planning.tuning import recommendable
 from everhold.planning.wish import LEAST_RADIUS, MOST_ROWS, Wish
 
 ULP = 1e-12
@@ -48,8 +49,9 @@ def test_no_published_bound_is_below_ours():
 @pytest.mark.parametrize(("rows", "queries", "failure"), GRID[::17])
 def test_the_best_line_is_the_least_of_all(rows, queries, failure):
     made = plan(**wish(rows, queries, failure))
-    everyone = [line for line in made.lines if line.adaptive and not MECHANISMS[line.mechanism].one_sided]
-    others = [line.radius for line in everyone] + [line.radius for line in made.published]
+    everyone = [line for line in made.lines if recommendable(MECHANISMS[line.mechanism])]
+    published = [line for line in made.published if line.statement != "hoeffding_splitting"]  # for rows of one law
+    others = [line.radius for line in (*everyone, *published)]
     assert made.best.radius <= min(radius for radius in others if radius is not None) + ULP
 
 
@@ -162,6 +164,18 @@ def test_a_wish_without_slack_gives_zhao_its_best_slack():
     zhao = next(line.rows_needed for line in made.published if line.statement == "zhao_theorem_2")
     session = {"queries": 1_000, "overfits": 10, "confidence": 0.95}
     assert zhao <= min(zhao_theorem_2_rows(0.1, slack=slack, **session).rows for slack in (1e-6, 0.01, 0.1, 0.5))
+
+
+@pytest.mark.parametrize("queries", [1, 2, 5])
+def test_what_needs_rows_of_one_law_is_never_the_best_line_nor_taken_by_default(queries):
+    made = plan(rows=100_000, queries=queries, overfits=1)
+    line = made.line("sample_splitting")
+    assert line.note == "only for rows of one law"
+    assert made.best.mechanism != "sample_splitting"
+    assert best_mechanism(rows=100_000, queries=queries, overfits=1, confidence=0.95).name != "sample_splitting"
+    if queries == 1:
+        assert line.radius < made.best.radius
+        assert plan(queries=1, overfits=1, radius=0.05).best.mechanism != "sample_splitting"
 
 
 def test_splitting_more_questions_than_rows_has_a_reason_and_no_radius():

@@ -145,6 +145,7 @@ def make_certificate(
     mechanism: Mechanism,
     head: Head,
     sources: Mapping[str, int],
+    by_position: int,
     key: StewardKey,
     issued: datetime | None = None,
 ) -> Certificate:
@@ -155,13 +156,16 @@ def make_certificate(
         mechanism: The one that answers.
         head: Where the ledger stands.
         sources: Number of questions up to the head by the source of their answer.
+        by_position: Number of those about predictions as arrays or files.
         key: The steward's.
         issued: When; now, by default.
     """
     facts = {
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
         **_holdout_facts(record),
-        **_account_facts(head, sources, left=mechanism.remaining(state_from(head.state, record.configuration))),
+        **_account_facts(
+            head, sources, by_position, left=mechanism.remaining(state_from(head.state, record.configuration))
+        ),
         "issue": {
             "software": SOFTWARE,
             "version": software_version(),
@@ -235,18 +239,21 @@ def privacy_facts(privacy: tuple[float, float] | None, *, simulation: bool) -> d
 
 def _holdout_facts(record: HoldoutRecord) -> dict[str, dict[str, Any]]:
     configuration = record.configuration
-    public = ("rows", "fingerprint", "training_rows", "training_fingerprint", "columns", "label", "row_id")
+    public = ("rows", "fingerprint", "training_rows", "training_fingerprint", "columns", "label", "row_id", "features")
     rows = {name: configuration[name] for name in public}
     return {"rows": {"holdout": record.name, "id": record.id, "sealed_at": record.created, **rows}}
 
 
-def _account_facts(head: Head, sources: Mapping[str, int], *, left: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+def _account_facts(
+    head: Head, sources: Mapping[str, int], by_position: int, *, left: Mapping[str, int]
+) -> dict[str, dict[str, Any]]:
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
     return {
         "account": {
             "asked": head.asked,
             "by_source": {name: sources.get(name, 0) for name in SOURCES},
+            "by_position": by_position,
             "charged": head.charged,
             "left": {name: int(count) for name, count in left.items()},
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),

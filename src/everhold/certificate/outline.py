@@ -20,6 +20,8 @@ _LABELS = {
     "training_fingerprint": "SHA-256 of the training file",
     "sealed_at": "sealed at",
     "row_id": "column that names rows",
+    "features": "features of the sealed rows",
+    "by_position": "of these about predictions as arrays or files",
     "label": "column with the truth",
     "name": "mechanism",
     "queries": "planned questions",
@@ -164,7 +166,7 @@ def _rows_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
     else:
         yield "training rows, open", "none"
-    yield from _labelled({name: rows[name] for name in ("label", "row_id") if rows[name] is not None})
+    yield from _labelled({name: rows[name] for name in ("label", "row_id", "features") if rows[name] is not None})
     yield "columns", ", ".join(f"{name} ({kind})" for name, kind in rows["columns"])
     yield from _labelled({"id": rows["id"]})
 
@@ -209,7 +211,7 @@ def _account(account: Mapping[str, Any], mechanism: str) -> Block:
 
 
 def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield from _labelled({"asked": account["asked"]})
+    yield from _labelled({"asked": account["asked"], "by_position": account["by_position"]})
     yield from _labelled({name: account["by_source"][name] for name in SOURCES})
     yield from _labelled({"charged": account["charged"]})
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))

@@ -6,6 +6,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from everhold.estimand import FEATURES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -38,6 +40,10 @@ def _pairs(value: object) -> bool:
 
 def _sources(value: object) -> bool:
     return isinstance(value, dict) and set(value) == set(SOURCES) and all(map(_count, value.values()))
+
+
+def _features(value: object) -> bool:
+    return isinstance(value, str) and value in FEATURES
 
 
 def _flag(value: object) -> bool:
@@ -95,6 +101,7 @@ _FACTS: dict[str, dict[str, Callable[[object], bool]]] = {
         "holdout": _text, "id": _text, "rows": _count, "fingerprint": _text, "sealed_at": _text,
         "training_rows": _count, "training_fingerprint": _optional(_text), "columns": _pairs,
         "label": _optional(_text), "row_id": _optional(_text),
+        "features": _features,
     },
     "assumptions": {"dependence": _object, "stated": _texts},
     "mechanism": {
@@ -102,7 +109,7 @@ _FACTS: dict[str, dict[str, Callable[[object], bool]]] = {
         "parameters": _map(lambda value: _number(value) or _text(value)),
     },
     "theorem": {"statement": _text, "numbers": _map(_optional(_number))},
-    "account": {"asked": _count, "by_source": _sources, "charged": _count, "left": _map(_count)},
+    "account": {"asked": _count, "by_source": _sources, "by_position": _count, "charged": _count, "left": _map(_count)},
     "ledger_head": {"sequence": _count, "entry_hash": _hash},
     "privacy": {"epsilon": _optional(_number), "delta": _optional(_number)},
     "not_promised": {},

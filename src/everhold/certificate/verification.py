@@ -23,6 +23,7 @@ from everhold.certificate.shape import SECTIONS, SIGNATURE, facts_of, is_hex, mi
 from everhold.certificate.words import add_words
 from everhold.dependence import dependence_from_dict
 from everhold.display import Display
+from everhold.estimand import KINDS_GIVEN_FEATURES, PUBLIC
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Ladder, PrivacyBudget, State
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.sealing.keys import signature_holds
@@ -138,7 +139,7 @@ def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> 
 
 def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     """What is wrong with the facts, and by section what is wrong with the words that this everhold would not say."""
-    findings, misworded = list(_account_findings(document)), {}
+    findings, misworded = [*_account_findings(document), *_estimand_findings(document)], {}
     try:
         said = add_words(facts_of(document))
     except Exception:  # facts from a hostile file may be anything of the right type
@@ -177,6 +178,19 @@ def _words_of_another_version(document: Mapping[str, Any], sections: Iterable[st
         f"{held} of {named} belongs to version {version!r} and was not checked here, by version "
         f"{software_version()!r}: these may be older or newer words, or false ones; check it with the version it names"
     )
+
+
+def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
+    """Whether the value that is promised is one that can be: what is refused at creation and when it is asked."""
+    rows, kind = document["rows"], MECHANISMS.get(document["mechanism"]["name"])
+    given_features = document["assumptions"]["dependence"].get("kind") in KINDS_GIVEN_FEATURES
+    one_law, by_position = kind is not None and kind.one_law, document["account"]["by_position"]
+    if rows["features"] == PUBLIC and (rows["label"] is None or one_law or not given_features):
+        yield "the features are said to be public, and with these rows and this mechanism nothing is promised then"
+    if by_position and (rows["label"] is None or one_law or not given_features):
+        yield "there are answers about predictions by position, and for these rows and this mechanism they are refused"
+    if by_position > document["account"]["asked"]:
+        yield "there are more questions about predictions by position than questions"
 
 
 def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:

@@ -91,9 +91,35 @@ _HOW_TO_TELL_OTHERWISE = (
     "themselves cannot show it.",
     "If rows hang together more than was declared, the intervals are too narrow.",
 )
-_ALWAYS_ASSUMED = (
-    "nobody who asks has seen the sealed rows, or anything computed from them, other than through everhold",
-    "the population is the one that the sealed rows were drawn from; where rows were drawn from several, their average",
+_UNSEEN = {
+    "sealed": (
+        "nobody who asks has seen the sealed rows, features or labels, or anything computed from them, other than "
+        "through everhold"
+    ),
+    "public": (
+        "nobody who asks has seen the labels of the sealed rows, or anything computed from them, other than through "
+        "everhold"
+    ),
+}
+_POPULATION = (
+    "the population is the one that the sealed rows were drawn from; where rows were drawn from several, their average"
+)
+_GIVEN_FEATURES = (
+    "the features of the sealed rows are public, and what is assumed above about the rows holds for their labels when "
+    "all these features are given"
+)
+_ONE_LAW = "the population is the one law that all sealed rows were drawn from"
+_BY_POSITION = (
+    "Predictions for the sealed rows that are handed in as arrays or files belong to these very rows: the value that "
+    "is promised for them is the one for labels drawn anew on these rows."
+)
+_LAW_GIVEN_FEATURES = (
+    "Here it is used for the law of the labels given all features, which are public; the population's value of a "
+    "question is then the one for labels drawn anew on these rows."
+)
+_PUBLIC_FEATURES = (
+    "The features of the sealed rows are public. So the value that is promised for every question is its mean over "
+    "labels drawn anew on these rows, and not over new rows; a model counts as its predictions on these rows."
 )
 _ASSUMED_OF_DEPENDENT_ROWS = (
     "nobody who asks has seen other rows that depend on the sealed ones, except for the training rows, as far as the "
@@ -138,8 +164,9 @@ _MECHANISMS = {
         "it speaks about. What is charged is counted in credits."
     ),
     "sample_splitting": (
-        "The sealed rows are split into as many parts as questions were planned. Each answer is the average over a "
-        "part that no other question touches. Every question is charged."
+        "The sealed rows are split by their order into as many parts as questions were planned. Each answer is the "
+        "average over a part that no other question touches. Predictions as arrays or files are refused, because no "
+        "part stands for the whole then. Every question is charged."
     ),
     "empirical": (
         "Each answer is the bare average over all sealed rows. Nothing protects it from questions that were chosen "
@@ -164,10 +191,10 @@ _DESCRIPTION_LENGTH = (
     "asked does."
 )
 _SPLITTING = (
-    "Each question is answered from rows that had no part in choosing it. For such a question the average over its "
-    "rows is further than sqrt(ln(2 m / beta) / (2 k)) from the population's value with probability at most beta / "
-    "m, where m is the number of questions and k the number of rows for each. So with probability at least 1 - "
-    "beta all are within it."
+    "All rows are of one law, and each question is answered from rows that had no part in choosing it. For such a "
+    "question the average over its rows is further than sqrt(ln(2 m / beta) / (2 k)) from the population's value with "
+    "probability at most beta / m, where m is the number of questions and k the number of rows for each. So with "
+    "probability at least 1 - beta all are within it."
 )
 _HOEFFDING = (
     "For a question fixed in advance, the average over n rows is further than sqrt(ln(2 m / beta) / (2 n)) from "
@@ -219,6 +246,10 @@ _LESS_THAN_BETA = (
     "dependence was learned wrongly, or that training rows tell about sealed ones."
 )
 
+_OTHER_ROWS = (
+    "Anything about other rows than these: with the features known, a model or an expression may be right on these "
+    "rows and wrong on all others."
+)
 _NOT_PROMISED = (
     "Truth about another population than the one the rows were drawn from, or about the same one at another time.",
     "Anything that was asked of these rows outside everhold, or through another holdout that was made from them or "
@@ -249,12 +280,19 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     dependence = facts["assumptions"]["dependence"]
     _, page = _THEOREMS.get(name, _UNKNOWN_THEOREM)
     sections["promise"] |= {
-        "sentence": _sentence(facts["promise"], name, dependence, simulation=simulation),
-        "explanation": _explanation(facts["promise"], name),
+        "sentence": _sentence(facts, name, dependence, simulation=simulation),
+        "explanation": _explanation(facts["promise"], name, facts["rows"]),
     }
     sections["assumptions"] |= {
-        "always": [*_ALWAYS_ASSUMED, *(_ASSUMED_OF_DEPENDENT_ROWS if dependence.get("kind") != "independent" else ())],
-        "how_to_tell": list(_HOW_TO_TELL.get(str(dependence.get("kind")), _HOW_TO_TELL_OTHERWISE)),
+        "always": [
+            _UNSEEN[facts["rows"]["features"]],
+            _about(facts["rows"], name),
+            *(_ASSUMED_OF_DEPENDENT_ROWS if dependence.get("kind") != "independent" else ()),
+        ],
+        "how_to_tell": [
+            *_HOW_TO_TELL.get(str(dependence.get("kind")), _HOW_TO_TELL_OTHERWISE),
+            *_presupposed(facts["account"]["by_position"], facts["rows"]),
+        ],
     }
     sections["mechanism"] |= {"explanation": _MECHANISMS.get(name, "See the documentation.")}
     sections["theorem"] |= {
@@ -262,7 +300,8 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
         "source": _source(str(facts["theorem"]["statement"]), page),
     }
     sections["privacy"] |= {"explanation": _privacy(facts["privacy"], name, dependence, simulation=simulation)}
-    sections["not_promised"] |= {"items": [_secrecy(facts["privacy"]), *_NOT_PROMISED]}
+    others = [_OTHER_ROWS] if facts["rows"]["features"] == "public" else []
+    sections["not_promised"] |= {"items": [_secrecy(facts["privacy"]), *others, *_NOT_PROMISED]}
     sections["issue"] |= {"banner": _banner() if simulation else None}
     return sections
 
@@ -273,17 +312,51 @@ def _theorem(facts: Mapping[str, Mapping[str, Any]], mechanism: str, dependence:
     if dependence.get("kind") != "independent":
         leaks = says in (_TRANSFER, _BUDGET)
         said.append(_TRANSFER_OF_DEPENDENT_ROWS if leaks else _CONCENTRATION_OF_DEPENDENT_ROWS)
+    if facts["rows"]["features"] == "public":
+        said.append(_LAW_GIVEN_FEATURES)
     if facts["theorem"]["numbers"].get("beta", 1.0) < (1.0 - facts["promise"]["confidence"]) * (1.0 - _ROUNDING):
         said.append(_LESS_THAN_BETA)
     return " ".join(said)
 
 
-def _sentence(promise: Mapping[str, Any], mechanism: str, dependence: Mapping[str, Any], *, simulation: bool) -> str:
+def _about(rows: Mapping[str, Any], mechanism: str) -> str:
+    """What the promised values are about, as an assumption."""
+    if rows["features"] == "public":
+        return _GIVEN_FEATURES
+    return _ONE_LAW if mechanism == "sample_splitting" else _POPULATION
+
+
+def _value(rows: Mapping[str, Any]) -> str:
+    """The value that is promised."""
+    if rows["features"] == "public":
+        return "the value for labels drawn anew on these rows"
+    return "the population's value"
+
+
+def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
+    """What answers about predictions for these very rows presuppose; nothing where there were none."""
+    if not by_position or rows["features"] == "public":
+        return []
+    one = by_position == 1
+    return [
+        f"{counted(by_position, 'question')} {'was' if one else 'were'} about predictions for these very rows, as "
+        "arrays or files. If such predictions were made from the rows' features, whoever made them has seen these "
+        "features or something computed from them, and the assumption that nobody who asks has seen them is wrong. "
+        "What remains promised then, for every answer, is its value for labels drawn anew on these rows: an estimator "
+        "or a text expression may fit these rows and no others."
+    ]
+
+
+def _sentence(
+    facts: Mapping[str, Mapping[str, Any]], mechanism: str, dependence: Mapping[str, Any], *, simulation: bool
+) -> str:
+    promise, value = facts["promise"], _value(facts["rows"])
+    best = f"best {value.removeprefix('the ')}" if facts["rows"]["features"] == "public" else "best population value"
     basis = f"(statement {promise['statement']}, {short_dependence(dependence)})"
     before = "Simulation only: " if simulation else ""
     if promise["radius"] is None:
         return f"{before}Nothing is promised: the half-width is infinite {basis}."
-    reach = f"within {at_most(promise['radius'])} of the population's value"
+    reach = f"within {at_most(promise['radius'])} of {value}"
     chance = f"with probability {percent(promise['confidence'])}"
     if mechanism == "empirical":
         asked = counted(promise["questions"], "answer")
@@ -295,7 +368,7 @@ def _sentence(promise: Mapping[str, Any], mechanism: str, dependence: Mapping[st
         asked = counted(promise["questions"], "submission")
         return (
             f"{before}Until {asked} are used up, the best score shown is at all times within "
-            f"{at_most(promise['radius'])} of the best population value among all submissions so far, {chance} {basis}."
+            f"{at_most(promise['radius'])} of the {best} among all submissions so far, {chance} {basis}."
         )
     if mechanism == "privacy_budget":
         budget = f"{counted(promise['questions'], 'question')} or the credits"
@@ -310,7 +383,7 @@ def _sentence(promise: Mapping[str, Any], mechanism: str, dependence: Mapping[st
     return f"{before}Until {budget} {used} used up, every answer is {reach}, all of them at once, {chance} {basis}."
 
 
-def _explanation(promise: Mapping[str, Any], mechanism: str) -> list[str]:
+def _explanation(promise: Mapping[str, Any], mechanism: str, rows: Mapping[str, Any]) -> list[str]:
     said = []
     if promise["radius"] is None or promise["radius"] >= _USELESS_RADIUS:
         said.append("This half-width is half the range or more: the promise says next to nothing.")
@@ -320,6 +393,10 @@ def _explanation(promise: Mapping[str, Any], mechanism: str) -> list[str]:
         "questions, and its interval follows from both. Every answer came with an interval of its own; all of "
         "these intervals hold together, with the same probability."
     )
+    if rows["features"] == "public":
+        said.append(_PUBLIC_FEATURES)
+    elif rows["label"] is not None and mechanism != "sample_splitting":
+        said.append(_BY_POSITION)
     if mechanism == "empirical":
         said.append(
             "If even one question was chosen after an answer was seen, nothing is promised about that question."
@@ -331,7 +408,7 @@ def _explanation(promise: Mapping[str, Any], mechanism: str) -> list[str]:
     if promise["spends_only_beyond"]:
         said.append(
             "With the same probability, within the plan, an overfit is charged only where the guess is at least "
-            f"{at_least(promise['spends_only_beyond'])} away from the population's value."
+            f"{at_least(promise['spends_only_beyond'])} away from {_value(rows)}."
         )
     return said
 

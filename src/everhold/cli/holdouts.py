@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,6 +57,13 @@ _LISTED = ("name", "rows", "training_rows", "mechanism", "queries", "confidence"
 _WISH, _ROWS = "What is planned", "The rows"
 
 
+class Features(StrEnum):
+    """Who may see the columns of the sealed rows but the label."""
+
+    SEALED = "sealed"
+    PUBLIC = "public"
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     for command in (create, ask, quote, status, transcript):
@@ -82,6 +90,14 @@ def create(
         str | None,
         typer.Option(help="Column that names rows; no row may be in both files.", rich_help_panel=_ROWS),
     ] = None,
+    features: Annotated[
+        Features,
+        typer.Option(
+            help="'public' if everybody may see all columns but the label, as in a competition: answers are then about "
+            "labels drawn anew on these rows.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = Features.SEALED,
     groups: Annotated[
         str | None,
         typer.Option(help="Rows with equal values of this column belong together.", rich_help_panel=_ROWS),
@@ -99,7 +115,8 @@ def create(
         str | None,
         typer.Option(
             help="thresholdout, guess_and_check, gaussian, privacy_budget, ladder, laplace, subsampling, "
-            "random_rows, sample_splitting or empirical; by default the one with the narrowest promise.",
+            "random_rows, empirical or sample_splitting (rows of one law); by default the one with the narrowest "
+            "promise, but for the last two.",
             rich_help_panel=_WISH,
         ),
     ] = None,
@@ -130,6 +147,8 @@ def create(
     Rows of one household, patient or day: --groups COLUMN. A time series:
     --model FILE.json, made by 'everhold dependence fit'. --independent says
     that there is nothing of the kind, and silences what training rows suggest.
+    Whoever publishes the features of the rows, for submissions, says so with
+    --features public; predictions as files are then the way to ask.
     With --format json or csv, 'everhold status' comes along with the promise.
 
     Exit codes:
@@ -149,8 +168,8 @@ def create(
 
     with arguments_checked():
         created = Holdout.create(
-            *place, holdout=holdout, training=training, label=label, row_id=row_id, mechanism=mechanism,
-            queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+            *place, holdout=holdout, training=training, label=label, row_id=row_id, features=features.value,
+            mechanism=mechanism, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
             dependence=_declared(groups=groups, model=model, independent=independent),
         )  # fmt: skip
     with created:
@@ -223,10 +242,14 @@ def ask(
         column=column, training_predictions=training_predictions,
     )  # fmt: skip
     asked.check(required=True)
+    from everhold.answers import estimand_in_words
+
     with opened(storage, name, analyst) as holdout:
         answer = holdout.ask(asked.query(holdout.schema), guess=guess, tolerance=tolerance, strict=strict)
     if answer.value is None:
         note(f"refused: {answer.explain()}")
+    elif answer.about is not None:
+        note(estimand_in_words(answer.about))
     record = answer.to_dict()
     show_list([record], _ANSWER, form, document=record)
 
@@ -332,7 +355,7 @@ def show_transcript(storage: str, name: str | None, form: Format) -> None:
     with opened(storage, name) as holdout:
         entries = holdout.transcript()
     rows = entries.to_rows()
-    columns = [*_TRANSCRIPT, *(["analyst"] if rows and "analyst" in rows[0] else [])]
+    columns = [*_TRANSCRIPT, *(name for name in ("analyst", "about") if rows and name in rows[0])]
     if any(row.get("within") is not None for row in rows):  # a choice says nothing without its regret
         columns.insert(columns.index("source"), "within")
     show_list(rows, columns, form, document=entries.to_dict())

@@ -98,12 +98,18 @@ class Empirical(BareAverage):
 class SampleSplitting(BareAverage):
     """Fresh rows for every question: row i serves question i modulo m (S3 with one node per question).
 
+    It needs rows of one law (independent and identically distributed): a part stands for the whole only if no row is
+    unlike the others, in its law or in what is asked of it. So predictions by position are refused, and it is neither
+    taken by default nor recommended. Parts drawn at random would not do either: answers tell which rows served, and so
+    which are left (docs/theory, description length).
+
     Examples:
         >>> round(SampleSplitting(rows=20_000, queries=10).promise().radius, 4)
         0.0387
     """
 
     name: ClassVar[str] = "sample_splitting"
+    one_law: ClassVar[bool] = True
     _statement: ClassVar[str] = "S3"
 
     def __post_init__(self) -> None:
@@ -124,3 +130,9 @@ class SampleSplitting(BareAverage):
     def parts(self) -> int:
         """One part for each planned question."""
         return self.queries
+
+    def _assumptions(self) -> tuple[str, ...]:
+        return (
+            *super()._assumptions(),
+            "the sealed rows are of one law (independent and identically distributed)",
+        )

@@ -183,6 +183,7 @@ class Mechanism(ABC):
     adaptive: ClassVar[bool] = True
     most_charged: ClassVar[int] = 1  # for one new question at the planned price
     one_sided: ClassVar[bool] = False  # some answers bound the population's value from one side only
+    one_law: ClassVar[bool] = False  # it answers from parts of the rows, so all rows have to be of one law
     reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
 
     def __post_init__(self) -> None:

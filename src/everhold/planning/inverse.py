@@ -12,7 +12,7 @@ from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theor
 from everhold.mechanisms import MECHANISMS
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.search import largest_within, smallest_within
-from everhold.planning.tuning import tuned_for
+from everhold.planning.tuning import recommendable, tuned_for
 from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius
 
 if TYPE_CHECKING:
@@ -191,8 +191,8 @@ def _session(wish: Wish) -> _Session:
 
 
 def reaches(needed: dict[str, int | None], radius: float) -> None:
-    """Raise ValueError if no adaptive mechanism reaches the radius."""
-    if all(rows is None for name, rows in needed.items() if MECHANISMS[name].adaptive):
+    """Raise ValueError if no mechanism that may be taken by default reaches the radius."""
+    if all(rows is None for name, rows in needed.items() if recommendable(MECHANISMS[name])):
         raise ValueError(
             f"radius is {radius}; no mechanism reaches it with the {MOST_ROWS:,} rows that a holdout can seal; "
             "wish for a larger radius, fewer questions or fewer overfits"

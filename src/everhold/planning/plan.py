@@ -21,7 +21,7 @@ from everhold.planning.inverse import (
     reaches,
     rows_needed_by,
 )
-from everhold.planning.tuning import tuned_for
+from everhold.planning.tuning import recommendable, tuned_for
 from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius
 
 if TYPE_CHECKING:
@@ -118,15 +118,16 @@ class Plan(Display):
 
     @property
     def best(self) -> PlanLine:
-        """The adaptive line with the smallest radius; without a number of rows, the one that needs the fewest."""
+        """The adaptive line with the smallest radius, or without a number of rows the one that needs the fewest.
+
+        Never one that needs rows of one law, such as sample splitting, or that bounds answers from one side only.
+        """
 
         def cost(line: PlanLine) -> float:
             cost = line.rows_needed if self.rows is None else line.radius
             return math.inf if cost is None else cost
 
-        return min(
-            (line for line in self.lines if line.adaptive and not MECHANISMS[line.mechanism].one_sided), key=cost
-        )
+        return min((line for line in self.lines if recommendable(MECHANISMS[line.mechanism])), key=cost)
 
     def line(self, mechanism: str) -> PlanLine:
         """The line of a mechanism.
@@ -301,6 +302,7 @@ def _line(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> Pl
         return without_radius(tuned)
     promise = tuned.promise()
     note = "" if adaptive else "only for questions fixed in advance"
+    note = "only for rows of one law" if tuned.one_law else note
     note = "of the best score so far; others are bounded from one side" if tuned.one_sided else note
     if promise.radius >= _VACUOUS:
         note = _joined(note, "says nothing: half the range or more")

@@ -11,7 +11,12 @@ from everhold.mechanisms import MECHANISMS, Mechanism
 if TYPE_CHECKING:
     from everhold.planning.wish import Wish
 
-__all__ = ["best_mechanism", "tuned_for", "tuned_mechanism"]
+__all__ = ["best_mechanism", "recommendable", "tuned_for", "tuned_mechanism"]
+
+
+def recommendable(kind: type[Mechanism]) -> bool:
+    """Whether a mechanism may be taken by default: for adaptive questions of any kind, and rows of any laws."""
+    return kind.adaptive and not kind.one_sided and not kind.one_law
 
 
 def tuned_mechanism(
@@ -60,7 +65,7 @@ def best_mechanism(
     dependence: DependenceModel | None = None,
     with_guesses: bool = True,
 ) -> Mechanism:
-    """The adaptive mechanism with the smallest radius for a wish.
+    """The adaptive mechanism with the smallest radius for a wish, among those that do not need rows of one law.
 
     Args:
         rows: Number of sealed rows.
@@ -82,8 +87,7 @@ def best_mechanism(
     tuned: list[Mechanism] = []
     refused: list[DependenceError] = []
     for name, kind in MECHANISMS.items():
-        fits = name != "sample_splitting" or queries <= rows
-        if kind.adaptive and not kind.one_sided and fits and (with_guesses or not kind.needs_guess):
+        if recommendable(kind) and (with_guesses or not kind.needs_guess):
             try:
                 tuned.append(tuned_mechanism(name, **wish))
             except DependenceError as reason:

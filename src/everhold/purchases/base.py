@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from everhold.answers import estimand_in_words
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.ledger.chain import canonical
@@ -81,6 +82,7 @@ class Paid(Display):
         question: SHA-256 of the question.
         repeated: Whether it had been answered before.
         confidence: Probability with which all statements of the holdout hold together.
+        about: What it is about, where that is not the population: labels drawn anew on these very rows.
     """
 
     charged: int
@@ -88,10 +90,12 @@ class Paid(Display):
     question: str
     repeated: bool
     confidence: float
+    about: str | None = None
 
     def payment(self) -> dict[str, Any]:
-        """``{"charged", "remaining", "question"}``, the last part of every `to_dict`."""
-        return {"charged": self.charged, "remaining": dict(self.remaining), "question": self.question}
+        """``{"charged", "remaining", "question"}``, the last part of every `to_dict`; and ``"about"`` if it has one."""
+        about = {} if self.about is None else {"about": self.about}
+        return {"charged": self.charged, "remaining": dict(self.remaining), "question": self.question, **about}
 
     @abstractmethod
     def _found(self) -> str | None:
@@ -116,7 +120,8 @@ class Paid(Display):
             )
         return (
             f"With probability {100.0 * self.confidence:.8g}%, and together with all other answers of this holdout, "
-            f"this holds for the population: {self._meaning()}"
+            f"this holds for {self.about or 'the population'}: {self._meaning()} "
+            f"{estimand_in_words(self.about)}"
         )
 
 
@@ -137,6 +142,11 @@ class Purchase(ABC, Generic[Seen, Result]):
     def question(self) -> str:
         """SHA-256 of the description, in hex."""
         return digest(self.description)
+
+    @property
+    def by_position(self) -> bool:
+        """Whether a row's part in it depends on the row's place: predictions as arrays."""
+        return False
 
     @abstractmethod
     def price(self, mechanism: PrivacyBudget) -> Price:

@@ -107,6 +107,11 @@ class Choice(Purchase["NDArray[np.int64]", BestCandidate]):
         return f"the {self.best} of {len(self.bound):,}: {names}{more}"
 
     @property
+    def by_position(self) -> bool:
+        """Whether predictions as arrays are among them."""
+        return any(question.by_position for question in self.bound)
+
+    @property
     def _width(self) -> float:
         """What a mean of 1 is worth in the candidates' units."""
         return abs(self.bound[0].at_one - self.bound[0].at_zero)

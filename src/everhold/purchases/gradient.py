@@ -12,6 +12,7 @@ import numpy as np
 
 from everhold.display import at_most
 from everhold.errors import QueryRejected
+from everhold.estimand import check_label_is_read
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.preparation import paying
 from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
@@ -139,6 +140,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
                 "nothing was charged"
             )
         names = columns_read(preparation, self.columns)
+        check_label_is_read(names, preparation.schema)
         most = max(min(_MOST_TRIED, _NUMBERS_AT_ONCE // self.dimension), 2)
         public = public_rows(preparation, names, most=most)
         try_vectors_on_public_rows(self.function, public, dimension=self.dimension, clip=self.clip)

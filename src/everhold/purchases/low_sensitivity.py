@@ -14,6 +14,7 @@ import numpy as np
 from everhold.answers import Answer
 from everhold.dependence import Independent
 from everhold.errors import QueryRejected
+from everhold.estimand import check_label_is_read
 from everhold.preparation import paying
 from everhold.purchases.base import Drawn, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
 from everhold.purchases.gradient import check_positive
@@ -153,6 +154,7 @@ class LowSensitivityQuery(PricedQuery[Answer]):
     def purchase(self, preparation: Preparation) -> StatisticPurchase:
         """The statistic for one holdout, tried on public rows."""
         names = columns_read(preparation, self.columns)
+        check_label_is_read(names, preparation.schema)
         grid = StatisticGrid(float(self.low), float(self.high), float(self.sensitivity), preparation.mechanism.unit)
         described: dict[str, Any] = {
             "kind": "statistic", "low": grid.low, "high": grid.high, "sensitivity": grid.sensitivity,
@@ -218,6 +220,7 @@ class StatisticPurchase(Purchase[int, Answer]):
         described: Public and canonical.
         shown_as: The question as people read it.
         scale: Noise scale, in the units of a mean.
+        by_position: Whether it is about predictions as arrays.
     """
 
     grid: StatisticGrid
@@ -225,6 +228,7 @@ class StatisticPurchase(Purchase[int, Answer]):
     described: Mapping[str, Any]
     shown_as: str
     scale: float
+    by_position: bool = False
 
     @property
     def description(self) -> dict[str, Any]:
@@ -271,7 +275,7 @@ def half_width(grid: StatisticGrid, mechanism: PrivacyBudget, scale: float) -> f
 
 def statistic_purchase(
     preparation: Preparation, grid: StatisticGrid, evaluate: Callable[[StoredRows], float | Fraction],
-    described: Mapping[str, Any], *, shown: str, tolerance: float | None,
+    described: Mapping[str, Any], *, shown: str, tolerance: float | None, by_position: bool = False,
 ) -> StatisticPurchase:  # fmt: skip
     """A statistic for one holdout.
 
@@ -296,4 +300,4 @@ def statistic_purchase(
             scale = mechanism.largest_scale(float(tolerance), lambda scale: half_width(grid, mechanism, scale))
         except ValueError as reason:
             raise QueryRejected(f"{reason}; nothing was charged") from None
-    return StatisticPurchase(grid, evaluate, described, shown + within, scale)
+    return StatisticPurchase(grid, evaluate, described, shown + within, scale, by_position)

@@ -116,7 +116,9 @@ class _Pairs(LabelQuery):
                 "creation; create the holdout with label=...; nothing was charged"
             )
         identity, sealed, _, reads = self._row_values(schema)
-        return BoundQuery(description=identity, shown=self.kind, sealed=sealed, reads=reads)
+        return BoundQuery(
+            description=identity, shown=self.kind, sealed=sealed, reads=reads, by_position=self._by_position
+        )
 
     @property
     def _of_probabilities(self) -> bool:
@@ -178,6 +180,7 @@ class RankingQuery(PricedQuery[Answer]):
             {"kind": kind, **self.numbers, "label": preparation.schema.label, **bound.description},
             shown=f"{kind} of {whose}, {listed}",
             tolerance=self.tolerance,
+            by_position=bound.by_position,
         )
 
     def _value(self, function: RowFunction, table: Table, rows: int) -> Fraction:
@@ -190,7 +193,8 @@ def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None 
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
     The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
-    pairs of the missing ones count 1/2. The interval is for the expected value on fresh samples of as many rows. That
+    pairs of the missing ones count 1/2. The interval is for the expected value on fresh samples of as many rows. For
+    rows of one law (the first ones take part, and have to be like the others) that
     is the population's AUC as far as *fresh samples* have so many of both classes, and theirs vary: choose counts some
     standard deviations below those of the sealed rows, which have to be public, or lower ends of intervals that were
     asked for. With exactly the sealed rows' counts it is a little nearer to 1/2 (docs/theory, vectors and low

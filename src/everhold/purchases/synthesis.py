@@ -12,6 +12,7 @@ import numpy as np
 
 from everhold.display import at_most
 from everhold.errors import QueryRejected
+from everhold.estimand import check_label_is_read
 from everhold.ledger.chain import canonical
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.preparation import paying
@@ -117,6 +118,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         """The table of one holdout's rows, with the rounds or the size of the smallest error."""
         mechanism, price = paying(preparation.mechanism), whole_price(self.price)
         _check_columns(self.universe, preparation.schema)
+        check_label_is_read((column.name for column in self.universe.columns), preparation.schema)
         try:
             family = _kept(self.queries)
             drafts, counts = replace(self, universe=_plain(self.universe))._drafts(mechanism, price, family)
@@ -206,15 +208,16 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> SyntheticAnswer:
         """The table, made anew from what was released."""
-        table = None if answer["source"] == "refused" else self._table(answer, paid["confidence"])
+        table = None if answer["source"] == "refused" else self._table(answer, paid["confidence"], paid.get("about"))
         return SyntheticAnswer(table=table, within=answer["within"], **paid)
 
-    def _table(self, answer: Mapping[str, Any], confidence: float) -> SyntheticTable:
+    def _table(self, answer: Mapping[str, Any], confidence: float, about: str | None) -> SyntheticTable:
         promise, maker = self.mechanism.promise(), self.maker
+        assumptions = promise.assumptions if about is None else (*promise.assumptions, f"values are for {about}")
         return SyntheticTable(
             universe=maker.universe, weights=maker.learned(answer["released"]), method=maker.method, rows=maker.rows,
             questions=len(maker.queries), radius=answer["within"], confidence=confidence, statement=promise.statement,
-            assumptions=promise.assumptions, privacy=maker.privacy(), simulated=answer["simulated"],
+            assumptions=assumptions, privacy=maker.privacy(), simulated=answer["simulated"],
             margin=self.alpha + ROUNDING + promise.details["excess"] + self.mechanism.rounding,
             tilt=promise.details["epsilon"],
         )  # fmt: skip

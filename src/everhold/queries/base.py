@@ -43,6 +43,7 @@ class Schema:
         label: Name of the label column, if one was named.
         label_kind: ``"binary"`` (0 and 1), ``"number"`` or ``"string"``; None without a label.
         row_id: Name of the column of row ids, if one was named.
+        features_public: Whether everybody may know all columns of the sealed rows but the label.
     """
 
     rows: int
@@ -51,6 +52,7 @@ class Schema:
     label: str | None = None
     label_kind: str | None = None
     row_id: str | None = None
+    features_public: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -71,6 +73,7 @@ class BoundQuery:
         sealed: Row values of the sealed rows; None for expressions.
         training: Row values of the training rows; None for expressions and where only sealed predictions were given.
         reads: Columns that the functions read; None for all.
+        by_position: Whether a row's value depends on its place among the sealed rows: predictions as arrays.
     """
 
     description: dict[str, Any]
@@ -81,6 +84,12 @@ class BoundQuery:
     sealed: RowFunction | None = None
     training: RowFunction | None = None
     reads: tuple[str, ...] | None = None
+    by_position: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Columns that the question reads; None for all, or for what cannot be known."""
+        return self.reads if self.row_value is None else self.row_value.expression.columns()
 
     @property
     def question(self) -> str:

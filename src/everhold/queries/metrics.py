@@ -47,6 +47,11 @@ class LabelQuery(Query):
     def _of_probabilities(self) -> bool:
         """Whether predictions are probabilities of label 1."""
 
+    @property
+    def _by_position(self) -> bool:
+        """Whether there is one prediction for each sealed row, and no estimator that makes them."""
+        return not hasattr(self.predictions, "predict")
+
     @abstractmethod
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         """The row values of checked predictions."""
@@ -153,6 +158,7 @@ class PredictionQuery(LabelQuery):
             sealed=sealed,
             training=training,
             reads=reads,
+            by_position=self._by_position,
         )
 
     @property

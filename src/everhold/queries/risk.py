@@ -88,6 +88,7 @@ class RiskQuery(LabelQuery):
             sealed=sealed,
             training=judged,
             reads=reads,
+            by_position=self._by_position,
         )
 
     @property

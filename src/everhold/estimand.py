@@ -1,0 +1,150 @@
+"""What a population value is: the mean over new rows, or over labels drawn anew on these very rows.
+
+Predictions as arrays belong to the sealed rows by position, so nothing can be said about new rows with them. Given the
+features, which whoever made them has seen, every statement of the theory holds for the conditional law of the labels,
+as long as that is the one that was declared (docs/theory, setting).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES
+from everhold.dependence import Groups, Independent
+from everhold.errors import DependenceError, HoldoutRejected, QueryRejected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from everhold.dependence import DependenceModel
+    from everhold.mechanisms import Mechanism
+    from everhold.queries.base import BoundQuery, Schema
+
+__all__ = [
+    "ABOUT",
+    "FEATURES",
+    "KINDS_GIVEN_FEATURES",
+    "PUBLIC",
+    "SEALED",
+    "about_of",
+    "check_estimand",
+    "check_features",
+    "check_label_is_read",
+    "marked",
+]
+
+SEALED: Final = "sealed"
+PUBLIC: Final = "public"
+FEATURES = (SEALED, PUBLIC)
+"""What may be declared of the features."""
+
+KINDS_GIVEN_FEATURES = (Independent.kind, Groups.kind)
+"""How labels may hang together that are looked at with all features given."""
+
+ABOUT = "about"
+"""Field of an entry's description, beside what identifies the question: it is about predictions by position."""
+
+_SERIES = (
+    "given the features, the labels of rows that hang together so do not have the declared law; what holds for the "
+    "rows need not hold for labels drawn anew on them"
+)
+
+
+def check_features(features: str, *, label: str | None, mechanism: Mechanism) -> None:
+    """Check what is declared about the features of rows that are about to be sealed.
+
+    Raises:
+        ValueError: If it is none of `FEATURES`.
+        HoldoutRejected: If the features are public, and there is no label to ask about, or rows of one law are needed.
+        DependenceError: If they are public, and the rows hang together otherwise than in groups.
+    """
+    if features not in FEATURES:
+        raise ValueError(f"features is {features!r}; expected 'sealed' or 'public'; nothing was created")
+    if features == SEALED:
+        return
+    if label is None:
+        raise HoldoutRejected(
+            "the features are public and there is no label, so nothing is left to ask; expected label=... for the "
+            "column that stays sealed; nothing was created"
+        )
+    if not _known_given_features(mechanism.dependence):
+        raise DependenceError(
+            f"the features are public and the rows are declared as {mechanism.dependence.to_dict()['kind']!r}: "
+            f"{_SERIES}; expected eh.Independent() or eh.Groups(...) given the features; keep the features sealed, or "
+            "declare groups; nothing was created"
+        )
+    if mechanism.one_law:
+        raise HoldoutRejected(
+            f"{mechanism.name} needs rows of one law, and given their features, which are public, rows differ; "
+            "expected another mechanism; nothing was created"
+        )
+
+
+def _known_given_features(dependence: DependenceModel) -> bool:
+    """Whether the labels hang together as declared when all features are known."""
+    return dependence.kind in KINDS_GIVEN_FEATURES
+
+
+def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mechanism) -> None:
+    """Refuse a question whose population value is not covered by the promise, or that public features answer.
+
+    Args:
+        bound: The question; or all parts of one question, some of which may be about features alone.
+        schema: The rows.
+        mechanism: The one that would answer.
+
+    Raises:
+        QueryRejected: If it cannot be asked. Nothing is charged.
+    """
+    for question in bound:
+        if question.by_position:
+            _check_by_position(mechanism)
+        if mechanism.one_law and schema.row_id is not None and schema.row_id in (question.columns or ()):
+            raise QueryRejected(
+                f"{mechanism.name} needs rows of one law, and the column {schema.row_id!r} names the rows; expected a "
+                "question about the other columns; nothing was charged"
+            )
+    if all(question.columns is not None for question in bound):
+        check_label_is_read({name for question in bound for name in question.columns or ()}, schema)
+
+
+def _check_by_position(mechanism: Mechanism) -> None:
+    if mechanism.one_law:
+        raise QueryRejected(
+            f"{mechanism.name} answers from a part of the rows, and predictions as arrays or files belong to their "
+            "rows by position, so that no part stands for the whole; expected an estimator or a text expression, or "
+            "a holdout with another mechanism; nothing was charged"
+        )
+    if not _known_given_features(mechanism.dependence):
+        raise QueryRejected(
+            f"predictions as arrays or files are about labels drawn anew on these rows, and {_SERIES} (rows are "
+            f"declared as {mechanism.dependence.to_dict()['kind']!r}); expected the estimator itself, or a text "
+            "expression; nothing was charged"
+        )
+
+
+def check_label_is_read(columns: Iterable[str], schema: Schema) -> None:
+    """Refuse a question about public features alone.
+
+    Raises:
+        QueryRejected: If the features are public and the label is none of the columns that are read.
+    """
+    if schema.features_public and schema.label not in tuple(columns):
+        raise QueryRejected(
+            f"the features of these rows are public and the question does not read the label {schema.label!r}: it "
+            "needs no holdout; expected a question about the label; compute this one from the public file; "
+            "nothing was charged"
+        )
+
+
+def about_of(schema: Schema, *, by_position: bool) -> str | None:
+    """What the answer to a question is about; None for the population."""
+    if schema.features_public:
+        return PUBLIC_FEATURES
+    return FRESH_LABELS if by_position else None
+
+
+def marked(description: Mapping[str, Any], *, by_position: bool) -> dict[str, Any]:
+    """A description as the ledger keeps it, with a mark on predictions by position."""
+    return {**description, **({ABOUT: FRESH_LABELS} if by_position else {})}
