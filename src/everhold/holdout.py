@@ -22,6 +22,7 @@ from everhold.answers import Answer, QuotedPrice, Shares, Transcript
 from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
     bound_state,
+    check_worth,
     chosen_mechanism,
     make_configuration,
     mechanism_from,
@@ -41,6 +42,7 @@ from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.preparation import paying
+from everhold.private_files import make_private
 from everhold.purchases.above import AboveQuery, FirstAbove
 from everhold.purchases.base import PricedQuery, Result
 from everhold.purchases.choice import BestCandidate, ChoiceQuery
@@ -50,7 +52,8 @@ from everhold.queries.base import Query, Schema
 from everhold.queries.derived import DerivedQuery
 from everhold.queries.histogram import HistogramQuery
 from everhold.quoting import quoted
-from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
+from everhold.rows.fingerprints import UnchangedFile
+from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, seal_rows
 from everhold.rows.structure import FileStructure
 from everhold.rows.table import StoredRows
 from everhold.storage import (
@@ -100,6 +103,8 @@ class Holdout:
         configuration = record.configuration
         state_from(store.head(record.id).state, configuration)
         self._folder, schema = folder, schema_from(configuration)
+        for path in (folder.parent, folder, folder / HOLDOUT_FILE, folder / TRAINING_FILE):
+            make_private(path)
         key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
         sealed = _stored(folder / HOLDOUT_FILE, configuration["fingerprint"], schema, sealed=True)
         training = None
@@ -126,6 +131,7 @@ class Holdout:
         confidence: float = 0.95,
         slack: float = 0.0,
         dependence: DependenceModel | None = None,
+        allow_vacuous: bool = False,
         seed: int | None = None,
     ) -> Self:
         """Seal rows and record the promise.
@@ -145,6 +151,7 @@ class Holdout:
             confidence: Probability with which all intervals hold together.
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             dependence: How the sealed rows hang together; `Independent` by default.
+            allow_vacuous: Seal the rows even if the radius is half the range or more, so that nothing is promised.
             seed: For simulations only: noise that can be predicted. The certificate then says so.
 
         Raises:
@@ -170,6 +177,7 @@ class Holdout:
                     mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
                     slack=slack, dependence=dependence,
                 )  # fmt: skip
+            check_worth(chosen, allow_vacuous=allow_vacuous)
             key = StewardKey.create(folder / KEY_FILE)
             configuration = make_configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
             state = chosen.start(noise_of(seed, asked=-1))
@@ -582,6 +590,8 @@ def _is_whole(entry: Entry) -> bool:
 
 
 def _stored(path: Path, fingerprint: str, schema: Schema, *, sealed: bool) -> StoredRows:
-    check_fingerprint(path, fingerprint, what="holdout" if sealed else "training")
+    unchanged = UnchangedFile(path, fingerprint, what="holdout" if sealed else "training")
     rows = schema.rows if sealed else schema.training_rows
-    return StoredRows(path, rows=rows, columns=tuple(schema.columns), sealed=sealed, label=schema.label)
+    return StoredRows(
+        path, rows=rows, columns=tuple(schema.columns), sealed=sealed, label=schema.label, unchanged=unchanged
+    )

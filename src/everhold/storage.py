@@ -9,6 +9,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from everhold.errors import HoldoutRejected
+from everhold.private_files import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,8 @@ def new_folder(database: Path, name: str) -> Path:
         )
     folder = database.with_suffix(".rows") / f"{name}-{secrets.token_hex(4)}"
     try:
-        folder.mkdir(parents=True, mode=0o700)
+        private_folder(folder.parent)  # mkdir(parents=True) would make this one as the umask says
+        private_folder(folder)
     except OSError as fault:
         raise HoldoutRejected(
             f"the folder for the rows beside {database.name!r} cannot be made: {fault.strerror}; expected a writable "
