@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.display import at_most
+from everhold.display import at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.preparation import paying
@@ -77,7 +77,7 @@ class VectorAnswer(Paid):
     def _found(self) -> str | None:
         if self.values is None:
             return None
-        shown = ", ".join(f"{value:.4g}" for value in self.values[:_SHOWN])
+        shown = ", ".join(rounded(value) for value in self.values[:_SHOWN])
         more = f", ...; {len(self.values):,} numbers" if len(self.values) > _SHOWN else ""
         return f"({shown}{more}) within {at_most(self.within or 0.0)}"
 
