@@ -25,7 +25,7 @@ from everhold.mechanisms import MECHANISMS, Mechanism, State
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning import best_mechanism, tuned_mechanism
 from everhold.planning.inverse import rows_needed_by
-from everhold.planning.wish import Wish
+from everhold.planning.wish import MOST_ROWS, Wish
 from everhold.queries.base import Schema
 from everhold.queries.expressions import ColumnKind
 
@@ -86,9 +86,13 @@ def chosen_mechanism(
                 "same; tune the mechanism with dependence=...; nothing was created"
             )
         return replace(mechanism, dependence=_bound(mechanism.dependence, structure))
+    checked = Wish(
+        rows=min(sealed.rows, MOST_ROWS), queries=queries, overfits=planned_overfits(overfits, queries),
+        confidence=confidence, slack=slack,
+    )  # fmt: skip
     wish: dict[str, Any] = {
-        "rows": sealed.rows, "queries": queries, "overfits": planned_overfits(overfits, queries),
-        "confidence": confidence, "slack": slack,
+        "rows": sealed.rows, "queries": checked.queries, "overfits": checked.overfits,
+        "confidence": checked.confidence, "slack": checked.slack,
         "dependence": None if dependence is None else _bound(dependence, structure),
     }  # fmt: skip
     if mechanism is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -19,6 +18,7 @@ from everhold.allotments import (
     warn_of_promises,
 )
 from everhold.answers import Answer, QuotedPrice, Shares, Transcript
+from everhold.arguments import as_whole, brief
 from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
     bound_state,
@@ -53,6 +53,7 @@ from everhold.queries.derived import DerivedQuery
 from everhold.queries.histogram import HistogramQuery
 from everhold.quoting import quoted
 from everhold.rows.fingerprints import UnchangedFile
+from everhold.rows.limits import MOST_ROWS, check_most_rows
 from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, seal_rows
 from everhold.rows.structure import FileStructure
 from everhold.rows.table import StoredRows
@@ -132,6 +133,7 @@ class Holdout:
         slack: float = 0.0,
         dependence: DependenceModel | None = None,
         allow_vacuous: bool = False,
+        most_rows: int = MOST_ROWS,
         seed: int | None = None,
     ) -> Self:
         """Seal rows and record the promise.
@@ -152,6 +154,7 @@ class Holdout:
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             dependence: How the sealed rows hang together; `Independent` by default.
             allow_vacuous: Seal the rows even if the radius is half the range or more, so that nothing is promised.
+            most_rows: The most rows that either table may have; a larger one is refused before it is read.
             seed: For simulations only: noise that can be predicted. The certificate then says so.
 
         Raises:
@@ -160,9 +163,13 @@ class Holdout:
             ValueError: If the wish makes no sense. Nothing was created.
         """
         check_name(name)
-        seed = None if seed is None else operator.index(seed)
-        if seed is not None and seed < 0:
-            raise ValueError(f"seed is {seed}; expected a whole number of at least 0, or None for secure noise")
+        most_rows = check_most_rows(most_rows)
+        for what, column in (("label", label), ("row id", row_id)):
+            if column is not None and not isinstance(column, str):
+                raise ValueError(f"the {what} column is {brief(column)}; expected its name; nothing was created")
+        if seed is not None and (as_whole(seed) is None or seed < 0):
+            raise ValueError(f"seed is {brief(seed)}; expected a whole number of at least 0, or None for secure noise")
+        seed = as_whole(seed)
         url = storage_url(storage)
         database = database_path(url)
         if database.exists():
@@ -171,7 +178,9 @@ class Holdout:
         folder = new_folder(database, name)
         store: LedgerStore | None = None
         try:
-            sealed = seal_rows(folder, holdout=holdout, training=training, label=label, row_id=row_id)
+            sealed = seal_rows(
+                folder, holdout=holdout, training=training, label=label, row_id=row_id, most_rows=most_rows
+            )
             with FileStructure(folder, sealed) as structure:
                 chosen = chosen_mechanism(
                     mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
@@ -206,7 +215,7 @@ class Holdout:
         url = storage_url(storage)
         store = LedgerStore.open(url, create=False)
         try:
-            record = store.record(name)
+            record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
             folder = database_path(url).with_suffix(".rows") / record.configuration["folder"]
             return cls(store, record, folder)
         except BaseException:

@@ -118,6 +118,8 @@ def create(
         float,
         typer.Option(help="Spend nothing on guesses closer than this part of the radius.", rich_help_panel=_WISH),
     ] = 0.0,
+    most_rows: Annotated[int, typer.Option(help="The most rows that either file may have.", rich_help_panel=_ROWS)] = 2
+    ** 26,
     allow_vacuous: Annotated[
         bool,
         typer.Option(
@@ -160,6 +162,7 @@ def create(
             *place, holdout=holdout, training=training, label=label, row_id=row_id, mechanism=mechanism,
             queries=queries, overfits=overfits, confidence=confidence, slack=slack,
             dependence=_declared(groups=groups, model=model, independent=independent), allow_vacuous=allow_vacuous,
+            most_rows=most_rows,
         )  # fmt: skip
     with created:
         promise = created.certificate().promise

@@ -48,7 +48,13 @@ def database_path(url: str) -> Path:
         raise ValueError(f"the ledger must outlive the process, so it needs a file; {expected}")
     if parsed.host or parsed.query:
         raise ValueError(f"an SQLite address has no host and no options; {expected}")
-    return Path(parsed.database).absolute()
+    path = Path(parsed.database).absolute()
+    try:
+        os.fsencode(path)
+        path.exists()
+    except (OSError, ValueError):  # too long for the file system, or with signs that it has no bytes for
+        raise ValueError(f"the storage is no path that this file system takes; {expected}") from None
+    return path
 
 
 def connect(path: Path, *, patience: float) -> Engine:

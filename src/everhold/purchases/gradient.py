@@ -139,7 +139,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
                 "nothing was charged"
             )
         names = columns_read(preparation, self.columns)
-        most = max(min(_MOST_TRIED, _NUMBERS_AT_ONCE // self.dimension), 2)
+        most = max(min(_MOST_TRIED, _NUMBERS_AT_ONCE // int(self.dimension)), 2)
         public = public_rows(preparation, names, most=most)
         try_vectors_on_public_rows(self.function, public, dimension=self.dimension, clip=self.clip)
         noise = VectorNoise(mechanism, int(self.dimension))

@@ -14,7 +14,7 @@ from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.mechanisms.quantiles import QuantileSelection
 from everhold.preparation import paying
-from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, whole_price
+from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, digest, whole_price
 from everhold.purchases.choice import chosen
 from everhold.queries.base import BoundQuery
 from everhold.queries.mean import MeanQuery
@@ -115,6 +115,11 @@ class QuantileQuery(PricedQuery[QuantileAnswer]):
             raise QueryRejected(
                 f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}; nothing was charged"
             )
+        for name in ("quantile", "low", "high"):
+            if not math.isfinite(as_float(getattr(self, name))):
+                raise QueryRejected(
+                    f"{name} is {brief(getattr(self, name))}; expected a finite number; nothing was charged"
+                )
         try:
             return QuantileSelection(
                 quantile=self.quantile, low=self.low, high=self.high, bins=bins, rows=mechanism.rows,
