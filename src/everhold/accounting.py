@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.arguments import as_float, brief
 from everhold.display import Display, at_most
 from everhold.mechanisms import PrivacyBudget, Thresholdout
 from everhold.privacy import BoundedRangeCurve, GaussianCurve, PrivacyCurve, PureCurve, ZeroConcentratedCurve
@@ -24,6 +25,7 @@ __all__ = ["Spending", "spending"]
 _BY_NOISE, _BY_CHOICE = "noise", "choice"
 _CHOICES = ("choice", "quantile")
 _MIXED = ("above", "synthesis")
+_LEAST_DELTA = 1e-300  # the equation for epsilon cannot be solved near the least of all floats
 _MOST_PARTS = 200  # different prices that are composed one by one
 
 
@@ -80,8 +82,9 @@ def spending(
 
     Source: filters of zero-concentrated privacy (docs/theory, budget); privacy loss distributions by dp-accounting.
     """
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta is {delta}; expected a number strictly between 0 and 1, such as 1e-6")
+    if not _LEAST_DELTA <= as_float(delta) < 1.0:
+        raise ValueError(f"delta is {brief(delta)}; expected a number from {_LEAST_DELTA:g} to below 1, such as 1e-6")
+    delta = float(delta)
     planned = mechanism.curve()
     if planned is None or simulated:
         return Spending(delta, state.asked, None, None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.display import Display, at_least, at_most
+from everhold.display import Display, at_least, at_most, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ class Answer(Display):
             spent = "the budget is spent" if self.analyst is None else "the allotment or the budget is spent"
             return f"refused: {spent} ({left} left)"
         return (
-            f"{self.value:.4g} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, "
+            f"{rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, "
             f"charged {self.charged}, {left} left"
         )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.dependence import DependenceModel, dependence_from_dict
+from everhold.dependence import DependenceModel, Independent, dependence_from_dict
 from everhold.errors import (
     DependenceError,
     HoldoutRejected,
@@ -24,6 +25,8 @@ from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS, Mechanism, State
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning import best_mechanism, tuned_mechanism
+from everhold.planning.inverse import rows_needed_by
+from everhold.planning.wish import MOST_ROWS, Wish
 from everhold.queries.base import Schema
 from everhold.queries.expressions import ColumnKind
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bound_state",
+    "check_worth",
     "chosen_mechanism",
     "make_configuration",
     "mechanism_from",
@@ -45,6 +49,7 @@ __all__ = [
 ]
 
 _FEW_ROWS = 100
+_VACUOUS = 0.5  # half the range: an interval of that half-width holds for any mean
 
 
 def chosen_mechanism(
@@ -82,9 +87,13 @@ def chosen_mechanism(
                 "same; tune the mechanism with dependence=...; nothing was created"
             )
         return replace(mechanism, dependence=_bound(mechanism.dependence, structure))
+    checked = Wish(
+        rows=min(sealed.rows, MOST_ROWS), queries=queries, overfits=planned_overfits(overfits, queries),
+        confidence=confidence, slack=slack,
+    )  # fmt: skip
     wish: dict[str, Any] = {
-        "rows": sealed.rows, "queries": queries, "overfits": planned_overfits(overfits, queries),
-        "confidence": confidence, "slack": slack,
+        "rows": sealed.rows, "queries": checked.queries, "overfits": checked.overfits,
+        "confidence": checked.confidence, "slack": checked.slack,
         "dependence": None if dependence is None else _bound(dependence, structure),
     }  # fmt: skip
     if mechanism is not None:
@@ -166,6 +175,43 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
     )
 
 
+def check_worth(mechanism: Mechanism, *, allow_vacuous: bool) -> None:
+    """Refuse a promise that says nothing, unless it is asked for.
+
+    Raises:
+        HoldoutRejected: If the radius is half the range or more. Nothing was created.
+    """
+    radius = mechanism.promise().radius
+    if radius < _VACUOUS or allow_vacuous:
+        return
+    needed = _rows_needed(mechanism)
+    if needed is None:
+        advice = "seal more rows"
+    elif needed > mechanism.rows:
+        advice = f"seal at least {needed:,} rows for this plan"
+    else:
+        advice = f"let the mechanism be tuned with mechanism={mechanism.name!r}"
+    raise HoldoutRejected(
+        f"the radius {radius:.2f} is half the range or more and promises nothing; expected one below {_VACUOUS:g}; "
+        f"{advice}, plan for fewer questions or overfits, or say allow_vacuous=True; nothing was created",
+        radius=radius,
+        rows=mechanism.rows,
+        rows_needed=needed,
+    )
+
+
+def _rows_needed(mechanism: Mechanism) -> int | None:
+    """The rows with which the mechanism, tuned for the same plan, promises something; None where nobody can say."""
+    if not isinstance(mechanism.dependence, Independent):  # bound to these rows
+        return None
+    planned = mechanism.parameters()
+    wish = Wish(
+        rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence,
+        overfits=planned_overfits(planned.get("overfits"), mechanism.queries), slack=planned.get("slack", 0.0),
+    )  # fmt: skip
+    return rows_needed_by(mechanism.name, wish, math.nextafter(_VACUOUS, 0.0))
+
+
 def warn_of_weak_promise(mechanism: Mechanism) -> None:
     """Say what a newcomer would regret not to have been told."""
     promise = mechanism.promise()
@@ -173,7 +219,7 @@ def warn_of_weak_promise(mechanism: Mechanism) -> None:
         warnings.warn(
             f"only {mechanism.rows} rows are sealed; expect wide intervals", SmallHoldoutWarning, stacklevel=4
         )
-    if promise.radius >= 0.5:
+    if promise.radius >= _VACUOUS:
         warnings.warn(
             f"the radius {promise.radius:.2f} is half the range or more and promises nothing; seal more rows, or plan "
             "for fewer questions or overfits",

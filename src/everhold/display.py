@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Display", "at_least", "at_most", "text_table"]
+__all__ = ["BOUNDS", "LEAST_SHOWN", "Display", "at_least", "at_most", "rounded", "text_table"]
+
+LEAST_SHOWN = 1e-15
+"""Numbers nearer to 0 are shown as 0: they are what rounding left of it. JSON, frames and Arrow tables keep them."""
 
 _MOST_SHOWN = 3  # items of a list
 _MOST_LINES = 60  # of what is printed; a synthetic table may have many thousands
@@ -59,7 +63,7 @@ class Display(ABC):
             return "<p>nothing yet</p>"
         head = "".join(f"<th>{html.escape(str(name))}</th>" for name in rows[0])
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_shown(value))}</td>" for value in row.values()) + "</tr>"
+            "<tr>" + "".join(f"<td>{html.escape(_shown(value, name))}</td>" for name, value in row.items()) + "</tr>"
             for row in rows[:_MOST_LINES]
         )
         cut = f"<p>{_cut(rows)}</p>" if _cut(rows) else ""
@@ -75,27 +79,40 @@ def at_most(bound: float) -> str:
     """A bound from above with four significant digits, rounded up: what is shown still holds.
 
     Examples:
-        >>> at_most(0.123401), at_most(-0.5), at_most(20_000.1), at_most(float("inf"))
-        ('0.1235', '-0.5', '2.001e+04', 'inf')
+        >>> at_most(0.123401), at_most(-0.5), at_most(20_000.1), at_most(float("inf")), at_most(2.8e-27)
+        ('0.1235', '-0.5', '2.001e+04', 'inf', '1e-15')
     """
-    return _rounded(bound, ROUND_CEILING)
+    return _outwards(bound, ROUND_CEILING)
 
 
 def at_least(bound: float) -> str:
     """A bound from below with four significant digits, rounded down.
 
     Examples:
-        >>> at_least(0.123499), at_least(0.0), at_least(-0.123401)
-        ('0.1234', '0', '-0.1235')
+        >>> at_least(0.123499), at_least(0.0), at_least(-0.123401), at_least(2.8e-27)
+        ('0.1234', '0', '-0.1235', '0')
     """
-    return _rounded(bound, ROUND_FLOOR)
+    return _outwards(bound, ROUND_FLOOR)
 
 
-def _rounded(bound: float, direction: str) -> str:
-    if not math.isfinite(bound) or bound == 0.0:
+def _outwards(bound: float, direction: str) -> str:
+    if abs(bound) < LEAST_SHOWN:
+        away = (bound > 0.0) if direction == ROUND_CEILING else (bound < 0.0)
+        return f"{math.copysign(LEAST_SHOWN, bound) if away else 0.0:g}"
+    if not math.isfinite(bound):
         return f"{bound:g}"
     exact = Decimal(repr(float(bound)))
     return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 3), rounding=direction)):.4g}"
+
+
+def rounded(value: float) -> str:
+    """A number that is no bound, with four significant digits.
+
+    Examples:
+        >>> rounded(0.123449), rounded(-2.8e-27), rounded(3e-9)
+        ('0.1234', '0', '3e-09')
+    """
+    return "0" if abs(value) < LEAST_SHOWN else f"{value:.4g}"
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -110,7 +127,7 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return "nothing yet"
     names = list(rows[0])
-    cells = [[_shown(row.get(name)) for name in names] for row in rows]
+    cells = [[_shown(row.get(name), name) for name in names] for row in rows]
     widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
     right = [all(isinstance(row.get(name), (int, float, type(None))) for row in rows) for name in names]
     lines = [
@@ -123,14 +140,19 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _shown(value: Any) -> str:
-    """A value as people read it: four significant digits, a dash for nothing."""
+BOUNDS: dict[str, Callable[[float], str]] = {"low": at_least, "high": at_most, "within": at_most}
+"""Columns of tables that hold ends of intervals and half-widths, and how they are rounded."""
+
+
+def _shown(value: Any, name: str = "") -> str:
+    """A value as people read it: four significant digits, bounds rounded outwards, a dash for nothing."""
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return BOUNDS.get(name, rounded)(value)
     if isinstance(value, dict):
-        return ", ".join(f"{_shown(inner)} {name}" for name, inner in value.items())
+        return ", ".join(f"{_shown(inner)} {counted}" for counted, inner in value.items())
     if isinstance(value, list) and len(value) > _MOST_SHOWN:  # a vector
-        return f"[{', '.join(map(_shown, value[:_MOST_SHOWN]))}, ... {len(value):,} in all]"
+        first = ", ".join(_shown(inner, name) for inner in value[:_MOST_SHOWN])
+        return f"[{first}, ... {len(value):,} in all]"
     return str(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -19,10 +18,12 @@ from everhold.allotments import (
     warn_of_promises,
 )
 from everhold.answers import Answer, QuotedPrice, Shares, Transcript
+from everhold.arguments import as_whole, brief
 from everhold.boundary import errors_leave_frames_behind
 from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
     bound_state,
+    check_worth,
     chosen_mechanism,
     make_configuration,
     mechanism_from,
@@ -42,6 +43,7 @@ from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.preparation import paying
+from everhold.private_files import make_private
 from everhold.purchases.above import AboveQuery, FirstAbove
 from everhold.purchases.base import PricedQuery, Result
 from everhold.purchases.choice import BestCandidate, ChoiceQuery
@@ -51,8 +53,10 @@ from everhold.queries.base import Query, Schema
 from everhold.queries.derived import DerivedQuery
 from everhold.queries.histogram import HistogramQuery
 from everhold.quoting import quoted
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
+from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, seal_rows
+from everhold.sealing.fingerprints import UnchangedFile
 from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.limits import MOST_ROWS, check_most_rows
 from everhold.sealing.storage import (
     DEFAULT_STORAGE,
     check_name,
@@ -103,6 +107,8 @@ class Holdout:
         configuration = record.configuration
         state_from(store.head(record.id).state, configuration)
         self._folder, schema = folder, schema_from(configuration)
+        for path in (folder.parent, folder, folder / HOLDOUT_FILE, folder / TRAINING_FILE):
+            make_private(path)
         key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
         sealed = _stored(folder / HOLDOUT_FILE, configuration["fingerprint"], schema, sealed=True)
         training = None
@@ -130,6 +136,8 @@ class Holdout:
         confidence: float = 0.95,
         slack: float = 0.0,
         dependence: DependenceModel | None = None,
+        allow_vacuous: bool = False,
+        most_rows: int = MOST_ROWS,
         seed: int | None = None,
     ) -> Self:
         """Seal rows and record the promise.
@@ -155,6 +163,8 @@ class Holdout:
             confidence: Probability with which all intervals hold together.
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             dependence: How the sealed rows hang together; `Independent` by default.
+            allow_vacuous: Seal the rows even if the radius is half the range or more, so that nothing is promised.
+            most_rows: The most rows that either table may have; a larger one is refused before it is read.
             seed: For simulations only: noise that can be predicted. The certificate then says so.
 
         Raises:
@@ -163,9 +173,13 @@ class Holdout:
             ValueError: If the wish makes no sense. Nothing was created.
         """
         check_name(name)
-        seed = None if seed is None else operator.index(seed)
-        if seed is not None and seed < 0:
-            raise ValueError(f"seed is {seed}; expected a whole number of at least 0, or None for secure noise")
+        most_rows = check_most_rows(most_rows)
+        for what, column in (("label", label), ("row id", row_id)):
+            if column is not None and not isinstance(column, str):
+                raise ValueError(f"the {what} column is {brief(column)}; expected its name; nothing was created")
+        if seed is not None and (as_whole(seed) is None or seed < 0):
+            raise ValueError(f"seed is {brief(seed)}; expected a whole number of at least 0, or None for secure noise")
+        seed = as_whole(seed)
         url = storage_url(storage)
         database = database_path(url)
         if database.exists():
@@ -174,13 +188,16 @@ class Holdout:
         folder = new_folder(database, name)
         store: LedgerStore | None = None
         try:
-            sealed = seal_rows(folder, holdout=holdout, training=training, label=label, row_id=row_id)
+            sealed = seal_rows(
+                folder, holdout=holdout, training=training, label=label, row_id=row_id, most_rows=most_rows
+            )
             with FileStructure(folder, sealed) as structure:
                 chosen = chosen_mechanism(
                     mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
                     slack=slack, dependence=dependence,
                 )  # fmt: skip
             check_features(features, label=label, mechanism=chosen)
+            check_worth(chosen, allow_vacuous=allow_vacuous)
             key = StewardKey.create(folder / KEY_FILE)
             configuration = make_configuration(
                 folder, sealed, chosen, key, label=label, row_id=row_id, features=features, seed=seed
@@ -211,7 +228,7 @@ class Holdout:
         url = storage_url(storage)
         store = LedgerStore.open(url, create=False)
         try:
-            record = store.record(name)
+            record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
             folder = database_path(url).with_suffix(".rows") / record.configuration["folder"]
             return cls(store, record, folder)
         except BaseException:
@@ -601,6 +618,8 @@ def _is_whole(entry: Entry) -> bool:
 
 
 def _stored(path: Path, fingerprint: str, schema: Schema, *, sealed: bool) -> StoredRows:
-    check_fingerprint(path, fingerprint, what="holdout" if sealed else "training")
+    unchanged = UnchangedFile(path, fingerprint, what="holdout" if sealed else "training")
     rows = schema.rows if sealed else schema.training_rows
-    return StoredRows(path, rows=rows, columns=tuple(schema.columns), sealed=sealed, label=schema.label)
+    return StoredRows(
+        path, rows=rows, columns=tuple(schema.columns), sealed=sealed, label=schema.label, unchanged=unchanged
+    )

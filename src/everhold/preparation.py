@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.mechanisms import Ladder, PrivacyBudget
@@ -17,7 +19,7 @@ from everhold.queries.statistical import StatisticalQuery
 from everhold.sealing.probe import made_up_rows, try_estimator, try_on_public_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from everhold.mechanisms import Mechanism
     from everhold.queries.base import RowFunction
@@ -76,8 +78,10 @@ class Preparation:
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
         """
+        _check_listed("questions", queries)
         if guesses is None:
             guesses = [None] * len(queries)
+        _check_listed("guesses", guesses)
         if len(guesses) != len(queries):
             raise QueryRejected(
                 f"there are {len(guesses)} guesses for {len(queries)} questions; expected one each; nothing was charged"
@@ -157,13 +161,11 @@ class Preparation:
                     "estimate, or training predictions as in accuracy(sealed, training=...); nothing was charged"
                 )
             return -1
-        if not isinstance(guess, (int, float, np.integer, np.floating)):
-            raise QueryRejected(f"the guess is a {type(guess).__name__}; expected a number; nothing was charged")
-        mean = bound.to_mean(float(guess))
+        mean = bound.to_mean(as_float(guess))
         if not 0.0 <= mean <= 1.0:
             low, high = sorted((bound.at_zero, bound.at_one))
             raise QueryRejected(
-                f"the guess {guess} is outside the question's range; expected a number in [{low}, {high}]; "
+                f"the guess {brief(guess)} is outside the question's range; expected a number in [{low}, {high}]; "
                 "nothing was charged"
             )
         return round(mean * self.mechanism.steps)
@@ -172,9 +174,9 @@ class Preparation:
         """The same question with a tolerance of its own, which makes it another question."""
         bound = prepared.bound
         width = abs(bound.at_one - bound.at_zero)
-        if not isinstance(tolerance, (int, float, np.integer, np.floating)) or not 0.0 < tolerance <= width:
+        if not 0.0 < as_float(tolerance) <= width:
             raise QueryRejected(
-                f"the tolerance is {tolerance!r}; expected a positive half-width of at most {width:g}; "
+                f"the tolerance is {brief(tolerance)}; expected a positive half-width of at most {width:g}; "
                 "nothing was charged"
             )
         mechanism, wished = paying(self.mechanism), float(tolerance) / width
@@ -185,6 +187,15 @@ class Preparation:
         described = {**bound.description, "tolerance": float(tolerance)}
         shown = f"{bound.shown}, within {float(tolerance):g}"
         return replace(prepared, bound=replace(bound, description=described, shown=shown), tolerance=wished)
+
+
+def _check_listed(what: str, values: object) -> None:
+    """Refuse what looks like a list and is none: one text, one number, a mapping."""
+    listed = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim == 1)
+    if isinstance(values, (str, bytes)) or not listed:
+        raise QueryRejected(
+            f"the {what} are {brief(values)}; expected a list with one of them for each question; nothing was charged"
+        )
 
 
 def _check_rankable(bound: BoundQuery, ladder: Ladder) -> None:

@@ -38,7 +38,8 @@ def stored(tmp_path_factory, columns):
 
     folder = tmp_path_factory.mktemp("rows")
     table = pa.table({**columns, "x": pa.array(columns["x"].tolist(), pa.float64(), from_pandas=False)})
-    sealed = seal_rows(folder, holdout=table, training=table, label="late", row_id=None)
+    others = table.set_column(2, "share", pa.array(1.0 - columns["share"]))
+    sealed = seal_rows(folder, holdout=table, training=others, label="late", row_id=None)
     schema = Schema(ROWS, ROWS, sealed.columns, "late", sealed.label_kind)
     names = tuple(sealed.columns)
     both = [
@@ -149,7 +150,7 @@ with open(folder + "/rows.csv", "w") as file:
 rows = {"x": np.arange(500) % 7, "kind": np.array(["a", "b"] * 250), "late": np.arange(500) % 2}
 mechanism = everhold.GuessAndCheck(rows=500, queries=10, overfits=1, tolerance=0.4, grid=5)
 for name, source in [("csv", folder + "/rows.csv"), ("arrays", rows)]:
-    wish = dict(holdout=source, training=source, label="late", mechanism=mechanism)
+    wish = dict(holdout=source, training=source, label="late", mechanism=mechanism, allow_vacuous=True)
     with everhold.Holdout.create(folder + "/study.db", name, **wish) as holdout:
         predictions = np.arange(500) % 2
         asked = ["x > 3 and kind = 'a'", everhold.accuracy(predictions, training=predictions),

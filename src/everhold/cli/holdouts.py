@@ -135,6 +135,16 @@ def create(
         float,
         typer.Option(help="Spend nothing on guesses closer than this part of the radius.", rich_help_panel=_WISH),
     ] = 0.0,
+    most_rows: Annotated[int, typer.Option(help="The most rows that either file may have.", rich_help_panel=_ROWS)] = 2
+    ** 26,
+    allow_vacuous: Annotated[
+        bool,
+        typer.Option(
+            "--allow-vacuous",
+            help="Seal the rows even if the radius is half the range or more: nothing is promised then.",
+            rich_help_panel=_WISH,
+        ),
+    ] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Seal rows and print what is promised about all answers.
@@ -170,7 +180,8 @@ def create(
         created = Holdout.create(
             *place, holdout=holdout, training=training, label=label, row_id=row_id, features=features.value,
             mechanism=mechanism, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-            dependence=_declared(groups=groups, model=model, independent=independent),
+            dependence=_declared(groups=groups, model=model, independent=independent), allow_vacuous=allow_vacuous,
+            most_rows=most_rows,
         )  # fmt: skip
     with created:
         promise = created.certificate().promise

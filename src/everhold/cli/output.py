@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from everhold.display import BOUNDS, rounded
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -76,7 +78,7 @@ def show_record(record: Mapping[str, Any], form: Format) -> None:
     elif form is Format.CSV:
         _print_csv([record], list(record))
     else:
-        _print_table(["field", "value"], [[name, _cell(value)] for name, value in _flat(record)], numbers=set())
+        _print_table(["field", "value"], [[name, _cell(value, name)] for name, value in _flat(record)], numbers=set())
 
 
 def show_list(
@@ -170,11 +172,11 @@ def _short(name: str, value: Any) -> str:
         return str(value)[:_SHORT_HASH]
     if name in ("asked_at", "created") and isinstance(value, str) and "T" in value:
         return printable(value)[:_SECONDS].replace("T", " ")
-    return _cell(value)
+    return _cell(value, name)
 
 
-def _cell(value: Any) -> str:
-    """A value as people read it: four significant digits, a dash for nothing."""
+def _cell(value: Any, name: str = "") -> str:
+    """A value as people read it: four significant digits, bounds rounded outwards, a dash for nothing."""
     if value is None or value in ([], (), {}):
         return "-"
     if isinstance(value, bool):
@@ -182,13 +184,13 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return BOUNDS.get(name, rounded)(value)
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_cell(inner)}" for name, inner in value.items())
+        return ", ".join(f"{counted} {_cell(inner)}" for counted, inner in value.items())
     if isinstance(value, (list, tuple)):
         shown = value[:_SHOWN_OF_VECTOR] if all(isinstance(inner, float) for inner in value) else value
         more = f"; ... {len(value):,} in all" if len(shown) < len(value) else ""
-        return "; ".join(_cell(inner) for inner in shown) + more
+        return "; ".join(_cell(inner, name) for inner in shown) + more
     return printable(str(value))
 
 

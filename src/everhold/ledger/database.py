@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger.schema import CURRENT_REVISION, VERSION_TABLE
+from everhold.private_files import create_private, make_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,11 +48,17 @@ def database_path(url: str) -> Path:
         raise ValueError(f"the ledger must outlive the process, so it needs a file; {expected}")
     if parsed.host or parsed.query:
         raise ValueError(f"an SQLite address has no host and no options; {expected}")
-    return Path(parsed.database).absolute()
+    path = Path(parsed.database).absolute()
+    try:
+        os.fsencode(path)
+        path.exists()
+    except (OSError, ValueError):  # too long for the file system, or with signs that it has no bytes for
+        raise ValueError(f"the storage is no path that this file system takes; {expected}") from None
+    return path
 
 
 def connect(path: Path, *, patience: float) -> Engine:
-    """An engine on the file at `path`, which is created readable by its owner alone if it is missing.
+    """An engine on the file at `path`, which is created readable by its owner alone, or made so if it is there.
 
     Args:
         path: The SQLite file.
@@ -81,9 +88,10 @@ def connect(path: Path, *, patience: float) -> Engine:
 
 def _create_private(path: Path) -> None:
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        os.close(create_private(path))
     except FileExistsError:
-        return
+        for suffix in ("", "-wal", "-shm"):  # SQLite makes these with the permissions that the file has then
+            make_private(path.with_name(path.name + suffix))
     except OSError as error:
         raise EverholdError(
             f"the ledger cannot be created: {error.strerror}; create the folder first and check that it is writable"

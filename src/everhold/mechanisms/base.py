@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
@@ -188,12 +189,14 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         whole(self, "rows", "queries", "unit")
-        if not isinstance(self.confidence, (int, float)) or not 0.0 < self.confidence < 1.0:
+        if not 0.0 < as_float(self.confidence) < 1.0:
             raise ValueError(
-                f"confidence is {self.confidence}; expected a number strictly between 0 and 1, such as 0.95"
+                f"confidence is {brief(self.confidence)}; expected a number strictly between 0 and 1, such as 0.95"
             )
-        if self.rows * self.unit > MOST_GRID_STEPS:
-            raise ValueError(f"rows is {self.rows}; expected at most {MOST_GRID_STEPS // self.unit} with this grid")
+        if int(self.rows) * int(self.unit) > MOST_GRID_STEPS:
+            raise ValueError(
+                f"rows is {brief(self.rows)}; expected at most {MOST_GRID_STEPS // self.unit} with this grid"
+            )
         if self.statement_confidence >= 1.0:
             raise DependenceError(
                 f"the dependence of the rows alone leaves {self.statement_confidence - self.confidence:.3g} to chance, "
@@ -332,15 +335,15 @@ def whole(mechanism: Mechanism, *names: str) -> None:
     """Check that the named parameters are whole numbers of at least 1."""
     for name in names:
         value = getattr(mechanism, name)
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+        if (as_whole(value) or 0) < 1:
+            raise ValueError(f"{name} is {brief(value)}; expected a whole number of at least 1")
 
 
 def usable_scales(mechanism: Mechanism, *names: str) -> None:
     """Check that the named noise scales are positive and can be drawn."""
     for name in names:
         value = getattr(mechanism, name)
-        if not 0.0 < value <= LARGEST_SCALE / mechanism.steps:
+        if not 0.0 < as_float(value) <= LARGEST_SCALE / mechanism.steps:
             raise ValueError(
-                f"{name} is {value}; expected a positive number of at most {LARGEST_SCALE / mechanism.steps:.3g}"
+                f"{name} is {brief(value)}; expected a positive number of at most {LARGEST_SCALE / mechanism.steps:.3g}"
             )

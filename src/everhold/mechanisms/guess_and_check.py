@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from everhold.arguments import as_float, as_whole, brief
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, whole
@@ -244,11 +245,11 @@ def planned_overfits(overfits: int | None, queries: int) -> int:
 
 def check_overfits(overfits: int, queries: int) -> None:
     """Check a wished number of overfits against the number of questions."""
-    if isinstance(overfits, bool) or not isinstance(overfits, (int, np.integer)) or not 1 <= overfits <= queries:
-        raise ValueError(f"overfits is {overfits}; expected a whole number from 1 to the {queries} questions")
+    if not 1 <= (as_whole(overfits) or 0) <= queries:
+        raise ValueError(f"overfits is {brief(overfits)}; expected a whole number from 1 to the {queries} questions")
 
 
 def check_slack(slack: float) -> None:
     """Check the share of the tolerance that must not cost budget."""
-    if not 0.0 <= slack < 1.0:
-        raise ValueError(f"slack is {slack}; expected a number in [0, 1)")
+    if not 0.0 <= as_float(slack) < 1.0:
+        raise ValueError(f"slack is {brief(slack)}; expected a number in [0, 1)")

@@ -77,7 +77,7 @@ def rows_needed(
         >>> rows_needed(radius=0.1, queries=1_000, slack=1 / 3)["gaussian"]
         35409
     """
-    check_radius(radius)
+    radius = check_radius(radius)
     wish = _wish(1, queries, overfits, confidence, slack, dependence)
     needed = {name: rows_needed_by(name, wish, radius) for name in MECHANISMS}
     reaches(needed, radius)
@@ -116,7 +116,7 @@ def queries_allowed(
         >>> queries_allowed(radius=0.05, rows=50_000)["sample_splitting"]
         34
     """
-    check_radius(radius)
+    radius = check_radius(radius)
     wish = _wish(rows, MOST_QUERIES, overfits, confidence, slack, dependence)
     return {name: queries_allowed_by(name, wish, radius) for name in MECHANISMS}
 

@@ -149,7 +149,7 @@ class Plan(Display):
 
     def rows_needed(self, radius: float) -> dict[str, int | None]:
         """Mechanism to the rows that it needs for a radius; see `everhold.planning.rows_needed`."""
-        check_radius(radius)
+        radius = check_radius(radius)
         needed = {line.mechanism: rows_needed_by(line.mechanism, self.wish(), radius) for line in self.lines}
         reaches(needed, radius)
         return needed
@@ -160,7 +160,7 @@ class Plan(Display):
         Raises:
             ValueError: If the plan has no number of rows.
         """
-        check_radius(radius)
+        radius = check_radius(radius)
         if self.rows is None:
             raise ValueError("the plan has no number of rows; expected rows=... when the plan was made")
         wish = _for_any_queries(self.wish())
@@ -270,7 +270,7 @@ def plan(
         dependence=Independent() if dependence is None else dependence,
     )  # fmt: skip
     if radius is not None:
-        check_radius(radius)
+        radius = check_radius(radius)
     lines = tuple(_line(name, wish, radius, with_rows=rows is not None) for name in _ORDER)
     if radius is not None:
         reaches({line.mechanism: line.rows_needed for line in lines}, radius)

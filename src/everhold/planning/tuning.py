@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from everhold.arguments import brief
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.mechanisms import MECHANISMS, Mechanism
@@ -34,8 +35,8 @@ def tuned_mechanism(
     Raises:
         ValueError: If there is no mechanism of that name or the wish makes no sense for it.
     """
-    if name not in MECHANISMS:
-        raise ValueError(f"there is no mechanism {name!r}; expected one of {', '.join(sorted(MECHANISMS))}")
+    if not isinstance(name, str) or name not in MECHANISMS:
+        raise ValueError(f"there is no mechanism {brief(name)}; expected one of {', '.join(sorted(MECHANISMS))}")
     kind = MECHANISMS[name]
     wish: dict[str, Any] = {"rows": rows, "queries": queries, "confidence": confidence}
     if kind.needs_guess:

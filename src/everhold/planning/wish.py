@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-import numpy as np
-
+from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Independent
 from everhold.mechanisms.base import MOST_GRID_STEPS
 from everhold.queries.evaluation import UNIT
@@ -61,12 +59,20 @@ class Wish:
                 f"overfits is {self.overfits} and queries is {self.queries}; expected at most one overfit for each; "
                 "ask for fewer overfits or more questions"
             )
-        if not 0.0 < self.confidence < 1.0:
+        if not 0.0 < as_float(self.confidence) < 1.0:
             raise ValueError(
-                f"confidence is {self.confidence}; expected a number strictly between 0 and 1, such as 0.95"
+                f"confidence is {brief(self.confidence)}; expected a number strictly between 0 and 1, such as 0.95"
             )
-        if not 0.0 <= self.slack < 1.0:
-            raise ValueError(f"slack is {self.slack}; expected a number in [0, 1), such as 1/3")
+        if not 0.0 <= as_float(self.slack) < 1.0:
+            raise ValueError(f"slack is {brief(self.slack)}; expected a number in [0, 1), such as 1/3")
+        for name, plain in (
+            ("rows", int),
+            ("queries", int),
+            ("overfits", int),
+            ("confidence", float),
+            ("slack", float),
+        ):
+            object.__setattr__(self, name, plain(getattr(self, name)))  # NumPy's numbers overflow and are no JSON
 
     def with_rows(self, rows: int) -> Self:
         """The same wish for another number of rows."""
@@ -77,19 +83,24 @@ class Wish:
         return replace(self, queries=queries, overfits=min(self.overfits, queries))
 
 
-def check_radius(radius: float) -> None:
-    """Raise ValueError unless a wished radius can be reached at all."""
-    if not (isinstance(radius, (int, float, np.floating)) and math.isfinite(radius) and 0.0 < radius < 1.0):
-        raise ValueError(f"radius is {radius!r}; expected a half-width strictly between 0 and 1, such as 0.05")
+def check_radius(radius: float) -> float:
+    """A wished radius as a plain float.
+
+    Raises:
+        ValueError: If no number of rows could reach it.
+    """
+    if not 0.0 < as_float(radius) < 1.0:
+        raise ValueError(f"radius is {brief(radius)}; expected a half-width strictly between 0 and 1, such as 0.05")
     if radius <= LEAST_RADIUS:
         raise ValueError(
             f"radius is {radius}; no number of rows reaches it, as rounding rows to the grid alone costs "
             f"{LEAST_RADIUS:.3g}; wish for a larger one"
         )
+    return float(radius)
 
 
 def _check_count(name: str, value: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+    if (as_whole(value) or 0) < 1:
+        raise ValueError(f"{name} is {brief(value)}; expected a whole number of at least 1")
     if value > most:
-        raise ValueError(f"{name} is {value}; expected at most {most}")
+        raise ValueError(f"{name} is {brief(value)}; expected at most {most}")

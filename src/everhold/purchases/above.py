@@ -106,7 +106,8 @@ class AboveQuery(PricedQuery[FirstAbove]):
     def purchase(self, preparation: Preparation) -> AbovePurchase:
         """The scan of one holdout's rows."""
         mechanism, price = paying(preparation.mechanism), whole_price(self.price)
-        listed = hasattr(self.questions, "__len__") and not isinstance(self.questions, str)
+        listed = isinstance(self.questions, (Sequence, np.ndarray)) and not isinstance(self.questions, str)
+        listed = listed and getattr(self.questions, "ndim", 1) > 0
         if not listed or not 1 <= len(self.questions) <= _MOST_QUESTIONS:
             one = "one text" if isinstance(self.questions, str) else f"a {type(self.questions).__name__}"
             found = f"{len(self.questions):,} questions" if listed else one

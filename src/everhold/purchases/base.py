@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy as np
-
 from everhold.answers import estimand_in_words
+from everhold.arguments import as_float, brief, is_text
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.ledger.chain import canonical
@@ -35,7 +33,6 @@ Result = TypeVar("Result", bound=Display, covariant=True)
 
 _MOST_PRICE = 10**15
 _LONGEST_NAME = 1_000
-_LONGEST_VALUE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,40 +194,14 @@ def named(question: BoundQuery) -> str:
     return question.shown if question.at_one > question.at_zero else f"1 - {question.shown}"
 
 
-def as_float(value: object) -> float:
-    """A real number as a float; nan for anything else, and for numbers that no float can be."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan
-
-
-def brief(value: object) -> str:
-    """An argument as a message shows it: short, and whatever it is."""
-    try:
-        text = ascii(value)
-    except Exception:  # such as a whole number of more digits than Python writes
-        return f"a {type(value).__name__} that cannot be shown"
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
-
-
 def checked_function_name(name: object) -> None:
     """Check the name that makes a function the same question another time.
 
     Raises:
         ValueError: If it is no text that the ledger can keep.
     """
-    if name is None:
-        return
-    if not isinstance(name, str) or len(name) > _LONGEST_NAME or (not name.isascii() and _is_broken(name)):
+    if name is not None and not is_text(name, longest=_LONGEST_NAME):
         raise ValueError(f"name is {brief(name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None")
-
-
-def _is_broken(text: str) -> bool:
-    """Whether half a character is in it, which nothing can write down."""
-    return any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def digest(description: Mapping[str, Any] | Sequence[str]) -> str:

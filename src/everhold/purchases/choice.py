@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
-from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, digest, named, whole_price
+from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, named, whole_price
 from everhold.queries.base import BoundQuery, Query
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Choice(Purchase["NDArray[np.int64]", BestCandidate]):
     credits: int
 
     def __post_init__(self) -> None:
-        if self.best not in ("lowest", "highest"):
-            raise QueryRejected(f"best is {self.best!r}; expected 'lowest' or 'highest'; nothing was charged")
+        if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
+            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'; nothing was charged")
         if not 1 <= len(self.bound) <= _MOST_CANDIDATES:
             raise QueryRejected(
                 f"there are {len(self.bound)} candidates; expected 1 to {_MOST_CANDIDATES:,}; nothing was charged"
@@ -219,9 +219,12 @@ def _listed(candidates: Iterable[Any]) -> list[Any]:
     Raises:
         QueryRejected: If they are none.
     """
-    if isinstance(candidates, str) or not hasattr(candidates, "__iter__"):
+    try:
+        listed = [] if isinstance(candidates, str) else list(candidates)
+    except TypeError:
+        listed = []
+    if not listed:
         raise QueryRejected(
-            f"the candidates are a {type(candidates).__name__}; expected a list of 1 to {_MOST_CANDIDATES:,}; "
-            "nothing was charged"
+            f"the candidates are {brief(candidates)}; expected a list of 1 to {_MOST_CANDIDATES:,}; nothing was charged"
         )
-    return list(candidates)
+    return listed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.display import at_most
+from everhold.display import at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.mechanisms.vector_noise import VectorNoise
@@ -78,7 +78,7 @@ class VectorAnswer(Paid):
     def _found(self) -> str | None:
         if self.values is None:
             return None
-        shown = ", ".join(f"{value:.4g}" for value in self.values[:_SHOWN])
+        shown = ", ".join(rounded(value) for value in self.values[:_SHOWN])
         more = f", ...; {len(self.values):,} numbers" if len(self.values) > _SHOWN else ""
         return f"({shown}{more}) within {at_most(self.within or 0.0)}"
 
@@ -141,7 +141,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
             )
         names = columns_read(preparation, self.columns)
         check_label_is_read(names, preparation.schema)
-        most = max(min(_MOST_TRIED, _NUMBERS_AT_ONCE // self.dimension), 2)
+        most = max(min(_MOST_TRIED, _NUMBERS_AT_ONCE // int(self.dimension)), 2)
         public = public_rows(preparation, names, most=most)
         try_vectors_on_public_rows(self.function, public, dimension=self.dimension, clip=self.clip)
         noise = VectorNoise(mechanism, int(self.dimension))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.display import at_least, at_most
+from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.mechanisms.quantiles import QuantileSelection
 from everhold.preparation import paying
-from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, whole_price
+from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, digest, whole_price
 from everhold.purchases.choice import chosen
 from everhold.queries.base import BoundQuery
 from everhold.queries.mean import MeanQuery
@@ -60,14 +60,14 @@ class QuantileAnswer(Paid):
         if self.low is None or self.high is None:
             return None
         error = at_most(self.error or 0.0)
-        return f"quantile {self.quantile:g} in [{self.low:.4g}, {self.high:.4g}), its level within {error}"
+        return f"quantile {self.quantile:g} in [{at_least(self.low)}, {at_most(self.high)}), its level within {error}"
 
     def _meaning(self) -> str:
         low, high, error = self.low or 0.0, self.high or 0.0, self.error or 0.0
         most, least = min(self.quantile + error, 1.0), max(self.quantile - error, 0.0)
         sides = [
-            *([f"a share of at most {at_most(most)} lies below {low:.4g}"] if math.isfinite(low) else []),
-            *([f"a share of at least {at_least(least)} lies below {high:.4g}"] if math.isfinite(high) else []),
+            *([f"a share of at most {at_most(most)} lies below {rounded(low)}"] if math.isfinite(low) else []),
+            *([f"a share of at least {at_least(least)} lies below {rounded(high)}"] if math.isfinite(high) else []),
         ]
         return (
             f"{' and '.join(sides) or 'nothing, because there is one bin only'}. A higher price, more sealed rows or "
@@ -115,6 +115,11 @@ class QuantileQuery(PricedQuery[QuantileAnswer]):
             raise QueryRejected(
                 f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}; nothing was charged"
             )
+        for name in ("quantile", "low", "high"):
+            if not math.isfinite(as_float(getattr(self, name))):
+                raise QueryRejected(
+                    f"{name} is {brief(getattr(self, name))}; expected a finite number; nothing was charged"
+                )
         try:
             return QuantileSelection(
                 quantile=self.quantile, low=self.low, high=self.high, bins=bins, rows=mechanism.rows,

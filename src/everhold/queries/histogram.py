@@ -146,7 +146,10 @@ def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool
         >>> histogram("arr_delay", [-60, 0, 15, 60]).bins
         (-60.0, 0.0, 15.0, 60.0)
     """
-    listed: list[Any] = list(bins)
+    try:
+        listed: list[Any] = list(bins)
+    except TypeError:
+        raise _no_bins("a list of edges or of categories") from None
     if listed and all(isinstance(name, str) for name in listed):
         names = tuple(map(str, listed))
         if len(set(names)) < len(names) or len(names) > _MOST_BINS or {"other", "missing"} & set(names):

@@ -6,12 +6,16 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from everhold.arguments import brief, is_text
+from everhold.errors import QueryRejected
 from everhold.queries.base import BoundQuery, Query, RowFunction, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["StatisticalQuery"]
+
+_LONGEST_NAME = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,11 @@ class StatisticalQuery(Query):
 
     def bind(self, schema: Schema) -> BoundQuery:
         """The function, for sealed and training rows alike."""
+        if self.name is not None and not is_text(self.name, longest=_LONGEST_NAME):
+            raise QueryRejected(
+                f"name is {brief(self.name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None; "
+                "nothing was charged"
+            )
         identity: Mapping[str, str] = {"token": self._token} if self.name is None else {"name": self.name}
         return BoundQuery(
             description={"kind": "function", **identity},

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pathlib
     from types import TracebackType
 
-__all__ = ["POSITION", "SEALED", "engine_errors_hidden", "locked_connection"]
+__all__ = ["POSITION", "SEALED", "engine_errors_hidden", "locked_connection", "spilling_into"]
 
 SEALED = "sealed"
 """Name of the view of the sealed rows."""
@@ -32,6 +32,14 @@ _KEPT_OPTIMIZERS = ("column_lifetime", "common_subexpressions", "unused_columns"
 
 POSITION = "file_row_number"
 """Column of that view with the position of a row in the file, from 0."""
+
+
+def spilling_into(folder: pathlib.Path) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB of the steward's own, whose temporary files stay in a private folder.
+
+    Left alone it would write rows that do not fit into memory to the working folder, as open as the umask says.
+    """
+    return duckdb.connect(":memory:", config={"temp_directory": str(folder / "spilled")})
 
 
 def locked_connection(

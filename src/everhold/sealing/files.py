@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-
-from everhold.errors import HoldoutRejected, IntegrityError
+from everhold.errors import HoldoutRejected
+from everhold.private_files import create_private
 from everhold.queries.expressions.sql import quoted
-from everhold.sealing.engine import POSITION
+from everhold.sealing.engine import POSITION, spilling_into
+from everhold.sealing.equal_rows import check_equal_rows
+from everhold.sealing.fingerprints import fingerprint
+from everhold.sealing.limits import MOST_ROWS, check_size
 from everhold.sealing.reading import RowSource, column_kinds, file_pattern, read_rows, reading_errors_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    import duckdb
+
     from everhold.queries.expressions import ColumnKind
 
-__all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "check_fingerprint", "fingerprint", "seal_rows"]
+__all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "seal_rows"]
 
 HOLDOUT_FILE = "holdout.parquet"
 TRAINING_FILE = "training.parquet"
-_CHUNK = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,13 @@ class SealedFiles:
 
 
 def seal_rows(
-    folder: Path, *, holdout: RowSource, training: RowSource | None, label: str | None, row_id: str | None
+    folder: Path,
+    *,
+    holdout: RowSource,
+    training: RowSource | None,
+    label: str | None,
+    row_id: str | None,
+    most_rows: int = MOST_ROWS,
 ) -> SealedFiles:
     """Check the rows and write them to an existing, private folder.
 
@@ -59,23 +68,29 @@ def seal_rows(
         training: Open rows of the same columns.
         label: Column that holds the truth, for accuracy and the like.
         row_id: Column that names rows; no holdout row may share its id with a training row.
+        most_rows: The most rows that either table may have.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand.
     """
-    with duckdb.connect(":memory:") as connection:
-        read_rows(connection, holdout, name="holdout_source", what="holdout")
+    with spilling_into(folder) as connection:
+        read_rows(connection, holdout, name="holdout_source", what="holdout", most_rows=most_rows)
         columns = column_kinds(connection.view("holdout_source"))
         _check_names(columns)
         sets = ["holdout"]
         if training is not None:
-            read_rows(connection, training, name="training_source", what="training")
+            read_rows(connection, training, name="training_source", what="training", most_rows=most_rows)
             _check_same_columns(columns, column_kinds(connection.view("training_source")))
             sets.append("training")
         counts = {what: _write(connection, what, columns, folder / f"{what}.parquet") for what in sets}
         label_kind = None if label is None else _label_kind(connection, label, columns, sets)
+        for what, rows in counts.items():
+            check_size(rows=rows, columns=None, most_rows=most_rows, what=what)  # a stream does not say it before
         if row_id is not None:
             _check_row_ids(connection, row_id, columns, has_training=training is not None)
+        if training is not None:
+            with reading_errors_hidden("training"):
+                check_equal_rows(connection, columns, row_id=row_id)
     return SealedFiles(
         rows=counts["holdout"],
         training_rows=counts.get("training", 0),
@@ -180,9 +195,10 @@ def _write(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, 
     escaped = str(path).replace("'", "''")
     salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
     with reading_errors_hidden(what):
+        os.close(create_private(path))  # the engine would create it as the umask says
         connection.execute(
             f"COPY (SELECT {names} FROM {what}_source) TO '{escaped}' "
-            f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{everhold_salt: '{salt}'}})"
+            f"(FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, KV_METADATA {{everhold_salt: '{salt}'}})"
         )
         path.chmod(0o400)
         connection.read_parquet(file_pattern(path), hive_partitioning=False).create_view(what)
@@ -190,29 +206,3 @@ def _write(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, 
     if rows == 0:
         raise HoldoutRejected(f"the {what} table is empty; expected at least one row; nothing was created")
     return rows
-
-
-def fingerprint(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
-    """Check that a sealed file is byte for byte the one that was sealed.
-
-    Raises:
-        IntegrityError: If it is missing or differs.
-    """
-    if not path.is_file():
-        raise IntegrityError(
-            f"the sealed {what} rows are missing; expected {path.name} beside the database; restore it"
-        )
-    if fingerprint(path) != expected:
-        raise IntegrityError(
-            f"the sealed {what} rows are not the ones that were sealed: the fingerprint of {path.name} differs; "
-            "restore the original file; no question is answered until then"
-        )

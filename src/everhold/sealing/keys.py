@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from everhold.errors import AuthError
+from everhold.private_files import check_private, create_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +35,7 @@ class StewardKey:
         content = private.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(create_private(path, mode=0o400), "wb") as file:
             file.write(content)
         return cls(private)
 
@@ -48,8 +48,9 @@ class StewardKey:
             public_key: The public key that the holdout was created with, in hex.
 
         Raises:
-            AuthError: If the file is missing, unreadable or holds another key.
+            AuthError: If the file is missing, unreadable, open to other users or holds another key.
         """
+        check_private(path)
         try:
             private = serialization.load_pem_private_key(path.read_bytes(), password=None)
         except (OSError, TypeError, ValueError, UnsupportedAlgorithm):

@@ -13,6 +13,8 @@ import numpy as np
 
 from everhold.errors import EverholdError, HoldoutRejected
 from everhold.queries.expressions import ColumnKind
+from everhold.sealing.delimited import read_delimited
+from everhold.sealing.limits import MOST_ROWS, check_delimited_size, check_parquet_size, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,13 +58,19 @@ class reading_errors_hidden:  # noqa: N801  a context manager reads like a funct
             return
         hidden = HoldoutRejected(
             f"the {self._what} rows cannot be read; expected a table with named columns of plain types, each of one "
-            "type throughout; check that the file opens elsewhere and that there is room on the disk; "
+            f"type throughout; {_place(error)}check that the file opens elsewhere and that there is room on the disk; "
             "nothing was created"
         )
         try:
             raise hidden from None
         finally:
             hidden.__context__ = None  # `from None` hides the engine's error from print only
+
+
+def _place(error: Exception) -> str:
+    """Where a CSV file is at fault, as far as the engine says: a number, because the line itself holds values."""
+    line = re.search(r"CSV Error on Line: (\d+)\b", str(error)) if isinstance(error, duckdb.Error) else None
+    return f"line {line[1]} or the one before is at fault; " if line else ""
 
 
 class _ArrowStream:
@@ -75,7 +83,9 @@ class _ArrowStream:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-def read_rows(connection: duckdb.DuckDBPyConnection, source: RowSource, *, name: str, what: str) -> None:
+def read_rows(
+    connection: duckdb.DuckDBPyConnection, source: RowSource, *, name: str, what: str, most_rows: int = MOST_ROWS
+) -> None:
     """Make ``source`` readable in the connection as the view ``name``; a stream can be read once only.
 
     Args:
@@ -83,14 +93,19 @@ def read_rows(connection: duckdb.DuckDBPyConnection, source: RowSource, *, name:
         source: See `RowSource`.
         name: Name of the view to make.
         what: How messages call the rows, "holdout" or "training".
+        most_rows: The most rows that are read.
 
     Raises:
-        HoldoutRejected: If the source cannot be read. Nothing was created.
+        HoldoutRejected: If the source cannot be read or is too large. Nothing was created.
     """
     with reading_errors_hidden(what):
         if isinstance(source, (str, Path)):
-            declared = _read_file(connection, Path(source), name=name, what=what)
-        elif isinstance(source, Mapping):
+            declared = _read_file(connection, Path(source), name=name, what=what, most_rows=most_rows)
+            _check_names(declared, connection.view(name).columns, what=what)
+            return
+        rows, columns = _size(source)
+        check_size(rows=rows, columns=columns, most_rows=most_rows, what=what)
+        if isinstance(source, Mapping):
             arrays = _arrays(source, what=what)
             connection.register(name, arrays)
             declared = list(arrays)
@@ -106,6 +121,15 @@ def read_rows(connection: duckdb.DuckDBPyConnection, source: RowSource, *, name:
                 "Polars frame, an Arrow table or a mapping from names to arrays; nothing was created"
             )
         _check_names(declared, connection.view(name).columns, what=what)
+
+
+def _size(source: Any) -> tuple[int | None, int | None]:
+    """Rows and columns of a table in memory, as far as it says so."""
+    if isinstance(source, Mapping):
+        return None, len(source)
+    shape = getattr(source, "shape", None)  # of frames and Arrow tables; a stream has none
+    known = isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(size, int) for size in shape)
+    return shape if known else (None, None)  # type: ignore[return-value]
 
 
 def _check_names(declared: Sequence[str], read: Sequence[str], *, what: str) -> None:
@@ -170,7 +194,7 @@ def file_pattern(path: Path) -> str:
     return re.sub(r"[\[*?]", lambda sign: f"[{sign[0]}]", str(path))
 
 
-def _read_file(connection: duckdb.DuckDBPyConnection, path: Path, *, name: str, what: str) -> list[str]:
+def _read_file(connection: duckdb.DuckDBPyConnection, path: Path, *, name: str, what: str, most_rows: int) -> list[str]:
     readable = _READABLE.search(path.name)
     if readable is None:
         raise HoldoutRejected(
@@ -179,16 +203,13 @@ def _read_file(connection: duckdb.DuckDBPyConnection, path: Path, *, name: str, 
         )
     if not path.is_file():
         raise HoldoutRejected(f"there is no {what} file {str(path)!r}; check the path; nothing was created")
-    pattern = file_pattern(path)
-    if readable[1].lower() == "parquet":
+    pattern, ending = file_pattern(path), readable[1].lower()
+    if ending == "parquet":
+        check_parquet_size(connection, pattern, most_rows=most_rows, what=what)
         connection.read_parquet(pattern, hive_partitioning=False).create_view(name)
         return _parquet_names(connection, pattern)
-    tabs = readable[1].lower().startswith("tsv")
-    delimiter = "\t" if tabs else None
-    connection.read_csv(
-        pattern, header=True, delimiter=delimiter, sample_size=-1, hive_partitioning=False
-    ).create_view(name)  # fmt: skip
-    return _csv_names(connection, pattern, tabs=tabs, what=what)
+    check_delimited_size(path, packed=ending.endswith("gz"), most_rows=most_rows, what=what)
+    return read_delimited(connection, pattern, name=name, tabs=ending.startswith("tsv"), what=what)
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
@@ -199,24 +220,6 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
         if inside == 0:
             names.append(str(column))
         inside = max(inside - 1, 0) + (children or 0)
-    return names
-
-
-def _csv_names(connection: duckdb.DuckDBPyConnection, pattern: str, *, tabs: bool, what: str) -> list[str]:
-    """The first line as it is written; the engine's own names would have repetitions numbered."""
-    sniffed = f"sniff_csv($1, header = true{', delim = chr(9)' if tabs else ''})"
-    dialect = connection.execute(f"SELECT Delimiter, Quote, Escape, SkipRows FROM {sniffed}", [pattern]).fetchall()
-    delimiter, quote, escape = ("" if sign == "(empty)" else sign for sign in dialect[0][:3])
-    first = connection.read_csv(
-        pattern, header=False, all_varchar=True, delimiter=delimiter, quotechar=quote, escapechar=escape,
-        skiprows=dialect[0][3], hive_partitioning=False,
-    ).limit(1).fetchall()  # fmt: skip
-    names = [name or "" for name in first[0]] if first else []
-    if len(names) == 1 and re.search(r"[,;|\t]", names[0]):
-        raise HoldoutRejected(
-            f"the {what} file cannot be split into columns; expected the same number of values in every line; "
-            "nothing was created"
-        )
     return names
 
 

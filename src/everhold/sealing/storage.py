@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import secrets
 import shutil
 from typing import TYPE_CHECKING
 
+from everhold.arguments import brief
 from everhold.errors import HoldoutRejected
+from everhold.private_files import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,15 +30,17 @@ def storage_url(storage: str | Path) -> str:
         >>> storage_url("flights.db")
         'sqlite:///flights.db'
     """
-    text = str(storage)
+    if not isinstance(storage, (str, os.PathLike)):
+        raise ValueError(f"the storage is {brief(storage)}; expected a path or a URL such as sqlite:///study.db")
+    text = os.fspath(storage)
     return text if "://" in text else f"sqlite:///{text}"
 
 
 def check_name(name: str) -> None:
     """Check that a holdout may be called so."""
-    if not _NAMES.fullmatch(name):
+    if not isinstance(name, str) or not _NAMES.fullmatch(name):
         raise HoldoutRejected(
-            f"the name {name!r} cannot be used; expected up to 64 letters, digits, blanks, dots, dashes and "
+            f"the name {brief(name)} cannot be used; expected up to 64 letters, digits, blanks, dots, dashes and "
             "underscores, beginning with a letter or digit; nothing was created"
         )
 
@@ -49,7 +54,8 @@ def new_folder(database: Path, name: str) -> Path:
         )
     folder = database.with_suffix(".rows") / f"{name}-{secrets.token_hex(4)}"
     try:
-        folder.mkdir(parents=True, mode=0o700)
+        private_folder(folder.parent)  # mkdir(parents=True) would make this one as the umask says
+        private_folder(folder)
     except OSError as fault:
         raise HoldoutRejected(
             f"the folder for the rows beside {database.name!r} cannot be made: {fault.strerror}; expected a writable "

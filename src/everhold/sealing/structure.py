@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-import duckdb
-
 from everhold.dependence.base import SeriesFacts
 from everhold.dependence.series.ordered_rows import ONE_STEP
 from everhold.errors import DependenceError
 from everhold.queries.expressions.sql import quoted
+from everhold.sealing.engine import spilling_into
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.reading import file_pattern, reading_errors_hidden
 
@@ -38,7 +37,7 @@ class FileStructure:
 
     def __init__(self, folder: Path, sealed: SealedFiles) -> None:
         self._sealed = sealed
-        self._connection = duckdb.connect(":memory:")
+        self._connection = spilling_into(folder)
         for name, file in (("holdout", HOLDOUT_FILE), ("training", TRAINING_FILE)):
             if name == "holdout" or sealed.training_rows:
                 rows = self._connection.read_parquet(file_pattern(folder / file), hive_partitioning=False)

@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 import weakref
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -19,6 +20,7 @@ from everhold.sealing.probe import public_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -41,15 +43,24 @@ class StoredRows:
         columns: Names of all columns.
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
         label: Column without missing values that keeps its own type.
+        unchanged: Context around whatever needs the file, which finds out if it was changed; by default none.
     """
 
     def __init__(
-        self, path: Path, *, rows: int, columns: Sequence[str], sealed: bool, label: str | None = None
+        self,
+        path: Path,
+        *,
+        rows: int,
+        columns: Sequence[str],
+        sealed: bool,
+        label: str | None = None,
+        unchanged: AbstractContextManager[None] | None = None,
     ) -> None:
         self._path = path
         self._columns = tuple(columns)
         self._sealed = sealed
         self._label = label
+        self._unchanged = nullcontext() if unchanged is None else unchanged
         self._arrays: dict[str, NDArray[Any]] = {}
         self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -81,6 +92,10 @@ class StoredRows:
         Raises:
             QueryRejected: If these are public rows and a function fails on them.
         """
+        with self._unchanged:  # also where all columns are in memory already
+            return self._totals(queries, parts=parts, unit=unit)
+
+    def _totals(self, queries: Sequence[BoundQuery], *, parts: int, unit: int) -> NDArray[np.int64]:
         totals = np.zeros((len(queries), parts), dtype=np.int64)
         written = [i for i, query in enumerate(queries) if query.row_value is not None]
         for start in range(0, len(written), _EXPRESSIONS_AT_ONCE):
@@ -130,14 +145,16 @@ class StoredRows:
         The types do not depend on whether a value is missing: a function that fails on one of them would tell.
         """
         missing = [name for name in names if name not in self._arrays]
-        if missing:
-            listed = ", ".join(map(quoted, missing))
-            with self._lock, engine_errors_hidden():
-                found = self._engine().execute(f"SELECT {listed} FROM {SEALED} ORDER BY {POSITION}").fetchnumpy()
-            self._arrays |= {
-                name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in missing
-            }
+        with self._unchanged:
+            if missing:
+                self._read(missing)
         return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
+
+    def _read(self, names: Sequence[str]) -> None:
+        listed = ", ".join(map(quoted, names))
+        with self._lock, engine_errors_hidden():
+            found = self._engine().execute(f"SELECT {listed} FROM {SEALED} ORDER BY {POSITION}").fetchnumpy()
+        self._arrays |= {name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in names}
 
 
 _open_rows: weakref.WeakSet[StoredRows] = weakref.WeakSet()

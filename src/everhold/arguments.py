@@ -1,0 +1,40 @@
+"""Arguments as they come from outside: numbers that are none, and values that no message can show."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+__all__ = ["as_float", "as_whole", "brief", "is_text"]
+
+_LONGEST_VALUE = 100
+
+
+def as_float(value: object) -> float:
+    """A real number as a float; nan for anything else, and for numbers that no float can be."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
+def as_whole(value: object) -> int | None:
+    """A whole number as Python's own; None for anything else, truth values too."""
+    return int(value) if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else None
+
+
+def is_text(value: object, *, longest: int) -> bool:
+    """Whether a value is a text of at most so many characters that can be written down: no half of a character."""
+    return isinstance(value, str) and len(value) <= longest and not any("\ud800" <= sign <= "\udfff" for sign in value)
+
+
+def brief(value: object) -> str:
+    """An argument as a message shows it: short, and whatever it is."""
+    try:
+        text = ascii(value)
+    except Exception:  # such as a whole number of more digits than Python writes
+        return f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

@@ -1,0 +1,86 @@
+"""Files and folders that only their owner may open, whatever the umask says.
+
+A file is created with its final permissions, so there is no moment at which others could open it. What others can open
+later, after a copy or a restored backup, is made private again; a key is refused, because it may have been read.
+Windows keeps no such permissions: there the folder's own access list decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from everhold.errors import AuthError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["check_private", "create_private", "make_private", "private_folder"]
+
+_HAS_PERMISSIONS = os.name == "posix"
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def create_private(path: Path, *, mode: int = 0o600) -> int:
+    """Create a file that others cannot open; returns its descriptor, open for writing.
+
+    Raises:
+        OSError: If it cannot be created, or is there already.
+    """
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder that others cannot enter, or close one that is there.
+
+    Raises:
+        OSError: If it cannot be made.
+        AuthError: If others can enter it and that cannot be changed.
+    """
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        make_private(path)
+
+
+def make_private(path: Path) -> None:
+    """Take a file or folder away from everybody but its owner, if it is there.
+
+    Raises:
+        AuthError: If others can open it and that cannot be changed. Nothing was charged.
+    """
+    if not _is_open(path):
+        return
+    with contextlib.suppress(OSError):  # looked at again below
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS)
+    if _is_open(path):
+        raise AuthError(
+            f"{path.name} is open to other users and its permissions cannot be changed; expected a file or folder of "
+            "its owner alone; let the owner close it with chmod go-rwx, or move the storage to a file system that "
+            "keeps permissions; nothing was charged"
+        )
+
+
+def check_private(path: Path) -> None:
+    """Check that nobody but its owner can open a secret file.
+
+    Raises:
+        AuthError: If others can: they may have read it.
+    """
+    if _is_open(path):
+        raise AuthError(
+            f"{path.name} is open to other users (mode {stat.S_IMODE(path.stat().st_mode):04o}); expected 0400; if "
+            f"nobody else has read it, close it with chmod 400 {path.name}, else its certificates prove nothing any "
+            "more and new rows have to be sealed; nothing was charged"
+        )
+
+
+def _is_open(path: Path) -> bool:
+    try:
+        return _HAS_PERMISSIONS and bool(path.stat().st_mode & _OTHERS)
+    except FileNotFoundError:
+        return False
