@@ -161,7 +161,7 @@ def _seal_key(folder: Path, record: HoldoutRecord) -> tuple[bytes | None, list[s
 
 def _row_findings(folder: Path, record: HoldoutRecord) -> Iterator[str]:
     from everhold.errors import IntegrityError
-    from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint
+    from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
     from everhold.sealing.fingerprints import check_fingerprint
 
     files = [(HOLDOUT_FILE, "holdout", record.configuration["fingerprint"])]
