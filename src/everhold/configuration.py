@@ -25,6 +25,7 @@ from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning import best_mechanism, tuned_mechanism
 from everhold.queries.base import Schema
 from everhold.queries.expressions import ColumnKind
+from everhold.storage import is_folder_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bound_state",
+    "check_readable",
     "chosen_mechanism",
     "make_configuration",
     "mechanism_from",
@@ -131,6 +133,20 @@ def make_configuration(
         "public_key": key.public_key,
         "seed": seed,
     }
+
+
+def check_readable(configuration: dict[str, Any]) -> None:
+    """Check what has to be read before the steward's key is at hand, which seals the rest.
+
+    Raises:
+        IntegrityError: If it is not what everhold writes.
+    """
+    folder, public_key = configuration.get("folder"), configuration.get("public_key")
+    if not (isinstance(folder, str) and is_folder_name(folder) and isinstance(public_key, str)):
+        raise IntegrityError(
+            "the recorded settings of the holdout are not what everhold wrote; expected an unaltered ledger; nothing "
+            "was answered or charged; verify the ledger and restore a backup"
+        )
 
 
 def mechanism_from(configuration: dict[str, Any]) -> Mechanism:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,10 +24,11 @@ from everhold.configuration import bound_state, state_from
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.joint import BudgetEndsBetween, KnownPart, joint_answer, joint_shares, stored_estimate
 from everhold.ledger import Outcome, Question
+from everhold.ledger.chain import canonical
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.mechanisms import Quote, Source, State
 from everhold.preparation import Preparation, Prepared, paying
-from everhold.privacy.noise import Noise, SecureNoise, SeededNoise
+from everhold.privacy.noise import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.purchases.base import Drawn, PricedQuery, Purchase, Result
 from everhold.queries.evaluation import Evaluations
 
@@ -38,14 +40,15 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer, Shares
     from everhold.keys import StewardKey
-    from everhold.ledger import Committed, HoldoutRecord, LedgerStore
+    from everhold.ledger import Committed, Entry, Head, HoldoutRecord, LedgerStore
+    from everhold.ledger.head_file import HeadFile
     from everhold.mechanisms import Mechanism, Promise
     from everhold.queries.base import BoundQuery, Schema
     from everhold.queries.derived import BoundDerived, DerivedQuery
     from everhold.queries.histogram import HistogramQuery
     from everhold.rows.table import StoredRows
 
-__all__ = ["Desk", "check_not_refused", "noise_of"]
+__all__ = ["Desk", "check_not_refused", "first_noise"]
 
 _REFUSED = "the budget is spent and the question was refused; seal new rows"
 _MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
@@ -61,6 +64,7 @@ class Desk:
         mechanism: The mechanism that answers.
         schema: What may be known about the rows.
         key: The steward's key.
+        head_file: The newest head of the ledger, beside the key.
         sealed: The sealed rows.
         training: The training rows, if there are any.
         analyst: On whose behalf it is asked; None for the steward.
@@ -71,6 +75,7 @@ class Desk:
     mechanism: Mechanism
     schema: Schema
     key: StewardKey
+    head_file: HeadFile
     sealed: StoredRows
     training: StoredRows | None
     analyst: str | None = None
@@ -96,16 +101,28 @@ class Desk:
         """The promise of all answers; the same as long as the desk is there, and costly for every answer."""
         return self.mechanism.promise()
 
+    def head(self) -> Head:
+        """Where the ledger stands; secret.
+
+        Raises:
+            IntegrityError: If the head was altered, or the database was set back.
+        """
+        return self.store.head(self.record.id, seal_key=self.key.seal_key, head_file=self.head_file)
+
     def data(self) -> dict[str, Any]:
         """The ledger's present state; secret."""
-        return self.store.head(self.record.id).state
+        return self.head().state
+
+    def find(self, question: str) -> Entry | None:
+        """The stored answer to a question, by its fingerprint; its seal is checked."""
+        return self.store.find(self.record.id, question, seal_key=self.key.seal_key)
 
     @property
     def preparation(self) -> Preparation:
         """Makes questions ready; looks at public facts and training rows only."""
         return Preparation(
             self.schema, self.mechanism, self.training,
-            answered=lambda question: self.store.find(self.record.id, question) is not None,
+            answered=lambda question: self.find(question) is not None,
         )  # fmt: skip
 
     def state(self) -> State:
@@ -178,7 +195,7 @@ class Desk:
         """
         if self.analyst is None:
             return list(range(len(questions)))
-        stored = self.store.answered(self.record.id, questions)
+        stored = self.store.answered(self.record.id, questions, seal_key=self.key.seal_key)
         first = {question.fingerprint: index for index, question in reversed(list(enumerate(questions)))}
         fresh = sorted(index for fingerprint, index in first.items() if fingerprint not in stored)
         data = self.data()
@@ -210,7 +227,9 @@ class Desk:
             return accounts.into(bound_state(state, self.record.configuration)), outcomes
 
         named = [Question(question.fingerprint, self._signed(question.description)) for question in questions]
-        return self.store.commit(self.record.id, named, step, seal_key=self.key.seal_key)
+        return self.store.commit(
+            self.record.id, named, step, seal_key=self.key.seal_key, head_file=self.head_file
+        )
 
     def _signed(self, description: dict[str, Any]) -> dict[str, Any]:
         """A description with the analyst's name, which is no part of the question's identity."""
@@ -242,7 +261,7 @@ class Desk:
         seen = purchase.look(self.sealed, mechanism.unit) if ready else None
 
         def answer(state: State, _: list[int]) -> tuple[State, list[Outcome]]:
-            noise = noise_of(self.record.configuration["seed"], asked=state.asked)
+            noise = self._noise(state, [purchase.question])
             drawn = purchase.draw(mechanism, state, seen, noise)
             return drawn.state, [Outcome(drawn.answer, drawn.charged)]
 
@@ -296,7 +315,7 @@ class Desk:
         """What is known of the parts before they are asked."""
         known = []
         for part in prepared:
-            entry = self.store.find(self.record.id, part.bound.question)
+            entry = self.find(part.bound.question)
             refused = entry is not None and entry.answer["source"] == "refused"
             stored = None if entry is None or refused else stored_estimate(entry.answer)
             guess = None if part.guess < 0 else part.guess / self.mechanism.steps
@@ -310,6 +329,19 @@ class Desk:
         check_not_refused(answers, strict=strict)
         return joint_shares(query.shares(self.schema), answers, missing=query.missing)
 
+    def _noise(self, state: State, questions: Sequence[str]) -> Noise:
+        """Noise for new questions, by fingerprint: the same questions on the same state get the same noise again.
+
+        The state counts the answers, so no two steps of one ledger share noise. Times and hashes stay out of it: a
+        ledger that is set back and asked the same again has other ones.
+        """
+        seed = self.record.configuration["seed"]
+        if seed is not None:
+            return _seeded(seed, asked=state.asked)
+        step = {"holdout": self.record.id, "questions": list(questions), "state": state.to_dict()}
+        key = hmac.digest(self.key.seal_key, b"everhold noise\n" + canonical(step).encode(), "sha256")
+        return KeyedNoise(key)
+
     def _step(
         self, state: State, evaluations: Evaluations, prepared: Sequence[Prepared], new: list[int]
     ) -> tuple[State, list[Outcome]]:
@@ -320,7 +352,7 @@ class Desk:
             unit=evaluations.unit,
             tolerances=None if evaluations.tolerances is None else evaluations.tolerances[new],
         )
-        noise = noise_of(self.record.configuration["seed"], asked=state.asked)
+        noise = self._noise(state, [prepared[index].bound.question for index in new])
         state, replies = self.mechanism.answer_many(state, batch, noise)
         columns = zip(
             replies.values.tolist(), replies.lows.tolist(), replies.highs.tolist(), replies.sources.tolist(),
@@ -347,9 +379,14 @@ def _tolerances(prepared: Sequence[Prepared]) -> NDArray[np.float64] | None:
     return None if np.all(np.isnan(wished)) else wished
 
 
-def noise_of(seed: int | None, *, asked: int) -> Noise:
-    """Secure noise; with a seed, noise that differs from answer to answer and can be repeated."""
-    return SecureNoise() if seed is None else SeededNoise(seed * 2**32 + asked + 1)
+def first_noise(seed: int | None) -> Noise:
+    """Noise for the state before the first question, from the operating system unless there is a seed."""
+    return SecureNoise() if seed is None else _seeded(seed, asked=-1)
+
+
+def _seeded(seed: int, *, asked: int) -> Noise:
+    """Noise that differs from answer to answer and can be repeated by anybody."""
+    return SeededNoise(seed * 2**32 + asked + 1)
 
 
 def _described(bound: BoundQuery) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from everhold.answers import Answer, QuotedPrice, Shares, Transcript
 from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
     bound_state,
+    check_readable,
     chosen_mechanism,
     make_configuration,
     mechanism_from,
@@ -30,13 +31,14 @@ from everhold.configuration import (
     warn_of_weak_promise,
 )
 from everhold.dependence import DependenceModel
-from everhold.desk import Desk, check_not_refused, noise_of
+from everhold.desk import Desk, check_not_refused, first_noise
 from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
 from everhold.errors import DependenceError, IntegrityError, QueryRejected
 from everhold.keys import KEY_FILE, StewardKey
 from everhold.ledger import LedgerStore, Outcome
-from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
+from everhold.ledger.allotments import ACT, ACTS, ANALYST, Accounts, Allotment
 from everhold.ledger.database import database_path
+from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
 from everhold.mechanisms.privacy_budget import CREDITS
@@ -59,6 +61,7 @@ from everhold.storage import (
     check_name_is_free,
     new_folder,
     remove_folder,
+    rows_folder,
     storage_url,
 )
 
@@ -98,16 +101,18 @@ class Holdout:
     def __init__(self, store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
         """Open the sealed rows of a record; use `create` or `open` instead."""
         configuration = record.configuration
-        state_from(store.head(record.id).state, configuration)
-        self._folder, schema = folder, schema_from(configuration)
+        check_readable(configuration)
         key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
+        head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
+        state_from(store.head(record.id, seal_key=key.seal_key, head_file=head_file).state, configuration)
+        self._folder, schema = folder, schema_from(configuration)
         sealed = _stored(folder / HOLDOUT_FILE, configuration["fingerprint"], schema, sealed=True)
         training = None
         if schema.training_rows:
             training = _stored(folder / TRAINING_FILE, configuration["training_fingerprint"], schema, sealed=False)
         self._desk = Desk(
             store=store, record=record, mechanism=mechanism_from(configuration), schema=schema, key=key,
-            sealed=sealed, training=training,
+            head_file=head_file, sealed=sealed, training=training,
         )  # fmt: skip
 
     @classmethod
@@ -172,13 +177,16 @@ class Holdout:
                 )  # fmt: skip
             key = StewardKey.create(folder / KEY_FILE)
             configuration = make_configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
-            state = chosen.start(noise_of(seed, asked=-1))
+            state = chosen.start(first_noise(seed))
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
             if sealed.training_rows and chosen.dependence.binomial_tails:
                 found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, brief=True)
                 warn_of_dependence(found, declared=dependence is not None)
             store = LedgerStore.open(url)
-            record = store.create(name, configuration, bound_state(state, configuration), seal_key=key.seal_key)
+            record = store.create(
+                name, configuration, bound_state(state, configuration), seal_key=key.seal_key,
+                head_file=lambda holdout: HeadFile.of(folder, holdout=holdout, seal_key=key.seal_key),
+            )  # fmt: skip
         except BaseException:
             if store is not None:
                 store.close()
@@ -199,7 +207,8 @@ class Holdout:
         store = LedgerStore.open(url, create=False)
         try:
             record = store.record(name)
-            folder = database_path(url).with_suffix(".rows") / record.configuration["folder"]
+            check_readable(record.configuration)
+            folder = rows_folder(database_path(url)) / record.configuration["folder"]
             return cls(store, record, folder)
         except BaseException:
             store.close()
@@ -273,7 +282,8 @@ class Holdout:
             return accounts.into(data), [outcome_of_act() if changed else None]
 
         act = act_of(analyst, most, charges)
-        self._desk.store.commit(self._desk.record.id, [act], step, seal_key=self._desk.key.seal_key)
+        desk = self._desk
+        desk.store.commit(desk.record.id, [act], step, seal_key=desk.key.seal_key, head_file=desk.head_file)
         data = self._desk.data()
         accounts = Accounts.from_state(data)
         warn_of_promises(accounts, self._desk.mechanism, self._desk.state_from(data))
@@ -295,7 +305,7 @@ class Holdout:
 
     def allotments(self) -> Allotments:
         """Which analysts may spend how much, what they have spent, and the acts by which the steward said so."""
-        head = self._desk.store.head(self._desk.record.id)
+        head = self._desk.head()
         acts = [
             {
                 "sequence": entry.sequence,
@@ -476,7 +486,7 @@ class Holdout:
 
     def status(self) -> dict[str, Any]:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
-        head = self._desk.store.head(self._desk.record.id)
+        head = self._desk.head()
         promise, described = self.promise, self._desk.mechanism.to_dict()
         state = self._desk.state_from(head.state)
         remaining, parts = self._desk.remaining(head.state), Accounts.from_state(head.state).parts
@@ -518,7 +528,7 @@ class Holdout:
 
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""
-        entries = [entry for entry in self._entries() if entry.answer["source"] != ACT]
+        entries = [entry for entry in self._entries(self._desk.head().sequence) if entry.answer["source"] not in ACTS]
         named = any(ANALYST in entry.description for entry in entries)
         if self._desk.analyst is not None:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._desk.analyst]
@@ -548,8 +558,8 @@ class Holdout:
         Raises:
             ValueError: If delta is outside (0, 1).
         """
-        head = self._desk.store.head(self._desk.record.id)
-        entries = self._desk.store.entries(self._desk.record.id, limit=head.sequence)
+        head = self._desk.head()
+        entries = self._entries(head.sequence)
         simulated = self._desk.record.configuration["seed"] is not None
         return spending(self.mechanism, self._desk.state_from(head.state), entries, delta=delta, simulated=simulated)
 
@@ -559,26 +569,22 @@ class Holdout:
         Raises:
             IntegrityError: If the ledger is not what was written: nothing is signed then.
         """
-        head = self._desk.store.head(self._desk.record.id)
+        head = self._desk.head()
         check_unaltered(self._desk.store, self.name, head, seal_key=self._desk.key.seal_key)
-        entries = self._desk.store.entries(self._desk.record.id, limit=head.sequence)
-        sources = Counter(entry.answer["source"] for entry in entries if entry.answer["source"] != ACT)
+        sources = Counter(entry.answer["source"] for entry in self._entries(head.sequence))
         desk = self._desk
         return make_certificate(desk.record, mechanism=desk.mechanism, head=head, sources=sources, key=desk.key)
 
-    def _entries(self, limit: int | None = None) -> list[Entry]:
-        """The entries so far. They are read without their seals, so somebody may have altered them."""
-        entries = list(self._desk.store.entries(self._desk.record.id, limit=limit))
-        if not all(map(_is_whole, entries)):
+    def _entries(self, limit: int) -> list[Entry]:
+        """The entries up to a head, all of them, each with its seal checked."""
+        desk = self._desk
+        entries = list(desk.store.entries(desk.record.id, limit=limit, seal_key=desk.key.seal_key))
+        if [entry.sequence for entry in entries] != list(range(1, limit + 1)):
             raise IntegrityError(
-                "an entry of the ledger lacks what everhold writes there; expected an unaltered ledger; verify it"
+                f"the ledger holds {len(entries):,} entries and {limit:,} were written; expected all of them; verify "
+                "the ledger and restore a backup"
             )
         return entries
-
-
-def _is_whole(entry: Entry) -> bool:
-    needed = {"shown", ANALYST, "questions", "charges"} if entry.answer.get("source") == ACT else {"shown"}
-    return "source" in entry.answer and needed <= entry.description.keys()
 
 
 def _stored(path: Path, fingerprint: str, schema: Schema, *, sealed: bool) -> StoredRows:

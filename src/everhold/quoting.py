@@ -52,7 +52,7 @@ def quoted(
         if tolerance is not None:
             price = paying(desk.mechanism).quote_at(state, prepared_one.tolerance)
         question, scale = bound.question, abs(bound.at_one - bound.at_zero)
-        stored = desk.store.find(desk.record.id, question)
+        stored = desk.find(question)
     if _is_refusal(stored):
         return _refused_before(stored, desk, state)
     before = stored is not None
@@ -95,7 +95,7 @@ def _refused_before(stored: Entry, desk: Desk, state: State) -> QuotedPrice:
 
 def _purchase(desk: Desk, purchase: Purchase[Any, Any], state: State) -> QuotedPrice:
     mechanism = paying(desk.mechanism)
-    price, stored = purchase.price(mechanism), desk.store.find(desk.record.id, purchase.question)
+    price, stored = purchase.price(mechanism), desk.find(purchase.question)
     if _is_refusal(stored):
         return _refused_before(stored, desk, state)
     before = stored is not None
