@@ -24,8 +24,8 @@ from everhold.configuration import bound_state, state_from
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.joint import BudgetEndsBetween, KnownPart, joint_answer, joint_shares, stored_estimate
 from everhold.ledger import Outcome, Question
-from everhold.ledger.chain import canonical
 from everhold.ledger.allotments import ANALYST, Accounts
+from everhold.ledger.chain import canonical
 from everhold.mechanisms import Quote, Source, State
 from everhold.preparation import Preparation, Prepared, paying
 from everhold.privacy.noise import KeyedNoise, Noise, SecureNoise, SeededNoise
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from everhold.queries.histogram import HistogramQuery
     from everhold.rows.table import StoredRows
 
-__all__ = ["Desk", "check_not_refused", "first_noise"]
+__all__ = ["Desk", "check_not_refused", "first_noise", "noise_for"]
 
 _REFUSED = "the budget is spent and the question was refused; seal new rows"
 _MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
@@ -227,9 +227,7 @@ class Desk:
             return accounts.into(bound_state(state, self.record.configuration)), outcomes
 
         named = [Question(question.fingerprint, self._signed(question.description)) for question in questions]
-        return self.store.commit(
-            self.record.id, named, step, seal_key=self.key.seal_key, head_file=self.head_file
-        )
+        return self.store.commit(self.record.id, named, step, seal_key=self.key.seal_key, head_file=self.head_file)
 
     def _signed(self, description: dict[str, Any]) -> dict[str, Any]:
         """A description with the analyst's name, which is no part of the question's identity."""
@@ -261,7 +259,7 @@ class Desk:
         seen = purchase.look(self.sealed, mechanism.unit) if ready else None
 
         def answer(state: State, _: list[int]) -> tuple[State, list[Outcome]]:
-            noise = self._noise(state, [purchase.question])
+            noise = noise_for(self.record, state, [purchase.question], key=self.key)
             drawn = purchase.draw(mechanism, state, seen, noise)
             return drawn.state, [Outcome(drawn.answer, drawn.charged)]
 
@@ -329,19 +327,6 @@ class Desk:
         check_not_refused(answers, strict=strict)
         return joint_shares(query.shares(self.schema), answers, missing=query.missing)
 
-    def _noise(self, state: State, questions: Sequence[str]) -> Noise:
-        """Noise for new questions, by fingerprint: the same questions on the same state get the same noise again.
-
-        The state counts the answers, so no two steps of one ledger share noise. Times and hashes stay out of it: a
-        ledger that is set back and asked the same again has other ones.
-        """
-        seed = self.record.configuration["seed"]
-        if seed is not None:
-            return _seeded(seed, asked=state.asked)
-        step = {"holdout": self.record.id, "questions": list(questions), "state": state.to_dict()}
-        key = hmac.digest(self.key.seal_key, b"everhold noise\n" + canonical(step).encode(), "sha256")
-        return KeyedNoise(key)
-
     def _step(
         self, state: State, evaluations: Evaluations, prepared: Sequence[Prepared], new: list[int]
     ) -> tuple[State, list[Outcome]]:
@@ -352,7 +337,8 @@ class Desk:
             unit=evaluations.unit,
             tolerances=None if evaluations.tolerances is None else evaluations.tolerances[new],
         )
-        noise = self._noise(state, [prepared[index].bound.question for index in new])
+        asked = [prepared[index].bound.question for index in new]
+        noise = noise_for(self.record, state, asked, key=self.key)
         state, replies = self.mechanism.answer_many(state, batch, noise)
         columns = zip(
             replies.values.tolist(), replies.lows.tolist(), replies.highs.tolist(), replies.sources.tolist(),
@@ -377,6 +363,19 @@ def _tolerances(prepared: Sequence[Prepared]) -> NDArray[np.float64] | None:
     """What the questions wish for; None where all are content with the planned half-width."""
     wished = np.array([question.tolerance for question in prepared])
     return None if np.all(np.isnan(wished)) else wished
+
+
+def noise_for(record: HoldoutRecord, state: State, questions: Sequence[str], *, key: StewardKey) -> Noise:
+    """Noise for new questions, by fingerprint: the same questions on the same state get the same noise again.
+
+    The state counts the answers, so no two steps of one ledger share noise. Times and hashes stay out of it: a ledger
+    that is set back and asked the same again has other ones. With a seed, it can be repeated by anybody.
+    """
+    seed = record.configuration["seed"]
+    if seed is not None:
+        return _seeded(seed, asked=state.asked)
+    step = {"holdout": record.id, "questions": list(questions), "state": state.to_dict()}
+    return KeyedNoise(hmac.digest(key.seal_key, b"everhold noise\n" + canonical(step).encode(), "sha256"))
 
 
 def first_noise(seed: int | None) -> Noise:

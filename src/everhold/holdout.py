@@ -52,6 +52,7 @@ from everhold.queries.base import Query, Schema
 from everhold.queries.derived import DerivedQuery
 from everhold.queries.histogram import HistogramQuery
 from everhold.quoting import quoted
+from everhold.recovery import recover
 from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
 from everhold.rows.structure import FileStructure
 from everhold.rows.table import StoredRows
@@ -209,6 +210,34 @@ class Holdout:
             record = store.record(name)
             check_readable(record.configuration)
             folder = rows_folder(database_path(url)) / record.configuration["folder"]
+            return cls(store, record, folder)
+        except BaseException:
+            store.close()
+            raise
+
+    @classmethod
+    def recover(cls, storage: str | Path = DEFAULT_STORAGE, name: str = "holdout") -> Self:
+        """Open a sealed holdout whose database was set back to an older copy, and count what was lost as spent.
+
+        Better restore the newest backup, if there is one: then nothing is lost. This is an act in the ledger, which the
+        certificate shows. Questions and charges that the database does not know of count as spent; if the file of the
+        newest head is lost, too, all that is left does. What was left of allotments is taken back: allot it anew. A
+        ladder that lost a new best cannot go on, nor can guess-and-check without that file.
+
+        Raises:
+            HoldoutNotFound: If there is none of that name.
+            IntegrityError: If the ledger cannot be recovered. Nothing was changed.
+            AuthError: If the steward's key is missing or another one.
+        """
+        url = storage_url(storage)
+        store = LedgerStore.open(url, create=False)
+        try:
+            record = store.record(name)
+            check_readable(record.configuration)
+            folder = rows_folder(database_path(url)) / record.configuration["folder"]
+            key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
+            head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
+            recover(store, record, key=key, head_file=head_file)
             return cls(store, record, folder)
         except BaseException:
             store.close()
@@ -492,6 +521,7 @@ class Holdout:
         remaining, parts = self._desk.remaining(head.state), Accounts.from_state(head.state).parts
         asking = {} if self._desk.analyst is None else {ANALYST: self._desk.analyst}
         allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
+        lost = head.accounts.lost
         return {
             "name": self.name,
             **asking,
@@ -510,6 +540,7 @@ class Holdout:
             "charged": head.charged,
             "remaining": remaining,
             **allotted,
+            **({"lost": lost} if lost else {}),
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
         }
 

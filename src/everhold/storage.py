@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["DEFAULT_STORAGE", "check_name", "check_name_is_free", "is_folder_name", "new_folder", "remove_folder", "rows_folder", "storage_url"]
+__all__ = [
+    "DEFAULT_STORAGE",
+    "check_name",
+    "check_name_is_free",
+    "is_folder_name",
+    "new_folder",
+    "remove_folder",
+    "rows_folder",
+    "storage_url",
+]
 
 DEFAULT_STORAGE = "sqlite:///everhold.db"
 _NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")

@@ -174,7 +174,8 @@ def test_holdouts_in_one_file_do_not_mix(store, record):
 def test_state_and_answers_stay_out_of_reprs(store, record):
     committed = ask(store, record, 1)
     head = store.head(record.id)
-    values = [committed, head, list(store.entries(record.id, seal_key=KEY)), store, record, spend(start_state(), [0])[1]]
+    entries = list(store.entries(record.id, seal_key=KEY))
+    values = [committed, head, entries, store, record, spend(start_state(), [0])[1]]
     assert head.state["threshold"] == committed[0].answer["secret"] == SECRET
     assert all(str(SECRET) not in repr(value) for value in values)
 

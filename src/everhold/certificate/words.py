@@ -83,7 +83,7 @@ _HOW_TO_TELL_OTHERWISE = (
     "If rows hang together more than was declared, the intervals are too narrow.",
 )
 _ALWAYS_ASSUMED = (
-    "nobody who asks has seen the sealed rows, or anything computed from them, other than through everhold",
+    "nobody who asks has seen the sealed rows, or anything computed from them, other than the answers of this holdout",
     "the population is the one that the sealed rows were drawn from; where rows were drawn from several, their average",
 )
 
@@ -217,6 +217,10 @@ _NOT_PROMISED = (
     "Anything about who asked, or about what the steward did, who sealed the rows and holds the key: the certificate "
     "binds what the ledger holds, and nothing else.",
 )
+_SEALED_AGAIN = (
+    "Anything about questions that were chosen after somebody had seen answers about these very rows from another "
+    "holdout: they were sealed more than once, and budgets do not add up."
+)
 
 
 def short_dependence(dependence: Mapping[str, Any]) -> str:
@@ -249,7 +253,8 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
         "source": _source(str(facts["theorem"]["statement"]), page),
     }
     sections["privacy"] |= {"explanation": _privacy(facts["privacy"], name, dependence, simulation=simulation)}
-    sections["not_promised"] |= {"items": [_secrecy(facts["privacy"]), *_NOT_PROMISED]}
+    sealed_again = [_SEALED_AGAIN] if facts["rows"].get("also_sealed_as") else []
+    sections["not_promised"] |= {"items": [*sealed_again, _secrecy(facts["privacy"]), *_NOT_PROMISED]}
     sections["issue"] |= {"banner": _banner() if simulation else None}
     return sections
 

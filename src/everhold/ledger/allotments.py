@@ -78,6 +78,7 @@ class Accounts:
         acts: How many entries of the ledger are allotments.
         parts: Allotment by analyst, in the order of their first act.
         recoveries: How many entries say what the ledger lost.
+        generation: Number of the last of them, which counts those that were lost, too.
         lost_questions: Questions that were answered and lost, in all.
         lost_charges: What they were charged.
     """
@@ -85,6 +86,7 @@ class Accounts:
     acts: int = 0
     parts: dict[str, Allotment] = field(default_factory=dict)
     recoveries: int = 0
+    generation: int = 0
     lost_questions: int = 0
     lost_charges: int = 0
 
@@ -100,8 +102,8 @@ class Accounts:
             return cls()
         try:
             parts = [Allotment(*line) for line in stored["analysts"]]
-            found = cls(stored["acts"], {part.analyst: part for part in parts}, *stored.get("lost", (0, 0, 0)))
-            counts = (found.acts, found.recoveries, found.lost_questions, found.lost_charges)
+            found = cls(stored["acts"], {part.analyst: part for part in parts}, *stored.get("lost", (0, 0, 0, 0)))
+            counts = (found.acts, found.recoveries, found.generation, found.lost_questions, found.lost_charges)
             sound = len(found.parts) == len(parts) and found._stored() == stored and all(map(_is_sound, parts))
             sound = sound and all(map(_is_count, counts))
         except (AttributeError, KeyError, TypeError):
@@ -118,13 +120,13 @@ class Accounts:
         return {**state, _KEY: self._stored()} if self.acts or self.recoveries else dict(state)
 
     def _stored(self) -> dict[str, Any]:
-        lost = {"lost": [self.recoveries, self.lost_questions, self.lost_charges]} if self.recoveries else {}
+        lost = [self.recoveries, self.generation, self.lost_questions, self.lost_charges]
         return {
             "acts": self.acts,
             "analysts": [
                 [part.analyst, part.questions, part.charges, part.asked, part.charged] for part in self.parts.values()
             ],
-            **lost,
+            **({"lost": lost} if self.recoveries else {}),
         }
 
     def allot(self, analyst: str, questions: int, charges: int) -> None:
@@ -139,14 +141,22 @@ class Accounts:
         self.parts[analyst] = replace(before, questions=questions, charges=charges)
         self.acts += 1
 
-    def recover(self, questions: int, charges: int) -> None:
+    def recover(self, questions: int, charges: int, *, generation: int) -> None:
         """Count what was lost, and take back what was left of all allotments: any of them may have spent it."""
         self.recoveries += 1
+        self.generation = generation
         self.lost_questions += questions
         self.lost_charges += charges
         self.parts = {
             name: replace(part, questions=part.asked, charges=part.charged) for name, part in self.parts.items()
         }
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """What was lost, by name; nothing if there never was a recovery."""
+        if not self.recoveries:
+            return {}
+        return {"recoveries": self.recoveries, "questions": self.lost_questions, "charges": self.lost_charges}
 
     def spend(self, analyst: str, *, asked: int, charged: int) -> None:
         """Count what an analyst was answered.
@@ -168,10 +178,12 @@ class Accounts:
         questions, charges = description.get("questions"), description.get("charges")
         try:
             if source == RECOVERY:
-                if not (_is_count(questions) and _is_count(charges)) or charges != charged:
+                generation = description.get("generation")
+                sound = _is_count(questions) and _is_count(charges) and charges == charged
+                if not (sound and _is_count(generation) and generation > self.generation):
                     self.recoveries += 1
                     return "what was lost is malformed"
-                self.recover(questions, charges)
+                self.recover(int(questions or 0), charged, generation=int(generation))
             elif source == ACT:
                 if not (_is_name(name) and _is_count(questions) and _is_count(charges)) or charged:
                     self.acts += 1

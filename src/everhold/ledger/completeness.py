@@ -25,8 +25,8 @@ _REMEMBERED = "everhold: all questions"
 class AllQuestions:
     """All questions of a holdout as the database holds them, in one digest.
 
-    A connection remembers it. As long as nobody else has written to the file, which SQLite knows, nothing is read again:
-    then an answer takes as long after a hundred thousand questions as after the first.
+    A connection remembers it. As long as nobody else has written to the file, which SQLite knows, nothing is read
+    again: then an answer takes as long after a hundred thousand questions as after the first.
 
     Attributes:
         version: SQLite's ``data_version``, which changes when another connection has written.

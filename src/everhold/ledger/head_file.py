@@ -43,14 +43,14 @@ class Reached:
     """How far a ledger has come, in public facts.
 
     Attributes:
-        recoveries: How often it was recovered.
+        generation: How many times it was set back and recovered, lost recoveries included.
         sequence: Number of the last entry.
         entry_hash: Its hash.
         asked: Different questions asked so far.
         charged: Sum of all charges.
     """
 
-    recoveries: int
+    generation: int
     sequence: int
     entry_hash: str
     asked: int
@@ -59,7 +59,7 @@ class Reached:
     @classmethod
     def of(cls, head: Head) -> Reached:
         """How far a head has come."""
-        return cls(head.accounts.recoveries, head.sequence, head.entry_hash, head.asked, head.charged)
+        return cls(head.accounts.generation, head.sequence, head.entry_hash, head.asked, head.charged)
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
         """Check that a database has come at least as far, on the same way.
@@ -77,7 +77,7 @@ class Reached:
                 f"{self.sequence}; expected the newest ledger; nothing was answered or charged; {_RECOVER}",
                 sequence=found.sequence, newest=self.sequence,
             )  # fmt: skip
-        if found.recoveries > self.recoveries:  # a recovery that was cut short before it could say so here
+        if found.generation > self.generation:  # a recovery that was cut short before it could say so here
             return
         if (found.entry_hash if found.sequence == self.sequence else hash_here()) != self.entry_hash:
             raise IntegrityError(
@@ -89,7 +89,7 @@ class Reached:
     @property
     def order(self) -> tuple[int, int]:
         """What grows with every commit: a recovery goes beyond everything that was lost by it."""
-        return self.recoveries, self.sequence
+        return self.generation, self.sequence
 
 
 @dataclass(frozen=True)

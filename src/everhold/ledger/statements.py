@@ -69,6 +69,7 @@ _ANSWERED = select(entries).where(
 _INSERT_HOLDOUT = insert(holdouts)
 _INSERT_HEAD = insert(head)
 _INSERT_ENTRIES = insert(entries)
+_MOVED = ("sequence", "charged", "state", "entry_hash", "questions_hash", "head_seal")
 _MOVE_HEAD = (
     update(head)
     .where(
@@ -76,7 +77,7 @@ _MOVE_HEAD = (
         head.c.sequence == bindparam("from_sequence"),
         head.c.entry_hash == bindparam("from_hash"),
     )
-    .values({name: bindparam(f"to_{name}") for name in ("sequence", "charged", "state", "entry_hash", "questions_hash", "head_seal")})
+    .values({name: bindparam(f"to_{name}") for name in _MOVED})
     .returning(head.c.sequence)
 )
 

@@ -167,9 +167,7 @@ class LedgerStore:
         with database_errors(), self._transaction() as connection:
             return statements.read_holdout(statements.find_holdout(connection, name))
 
-    def head(
-        self, holdout_id: str, *, seal_key: bytes | None = None, head_file: HeadFile | None = None
-    ) -> Head:
+    def head(self, holdout_id: str, *, seal_key: bytes | None = None, head_file: HeadFile | None = None) -> Head:
         """Where the ledger of that holdout stands.
 
         Args:
@@ -208,9 +206,7 @@ class LedgerStore:
         with database_errors(), self._transaction() as connection:
             return set(statements.answered(connection, holdout_id, questions, seal_key=seal_key))
 
-    def entries(
-        self, holdout_id: str, start: int = 0, limit: int | None = None, *, seal_key: bytes
-    ) -> Iterator[Entry]:
+    def entries(self, holdout_id: str, start: int = 0, limit: int | None = None, *, seal_key: bytes) -> Iterator[Entry]:
         """The entries in order, read page by page; nothing stays locked in between.
 
         Args:
@@ -241,7 +237,6 @@ class LedgerStore:
         *,
         seal_key: bytes,
         head_file: HeadFile | None = None,
-        recovering: bool = False,
     ) -> list[Committed | None]:
         """Answer questions and record the answers in one durable transaction.
 
@@ -257,8 +252,6 @@ class LedgerStore:
             seal_key: The steward's key.
             head_file: The newest head that is known. If the database is older, nothing is answered, stored answers
                 included; if it is newer, the file follows before this returns.
-            recovering: Whether the step is a recovery, which is made on an older database and leaves the file to the
-                caller.
 
         Returns:
             One `Committed` for each question, in the order asked; None where it was left out.
@@ -273,7 +266,7 @@ class LedgerStore:
         with self._transaction(writing=True) as connection:
             with database_errors():
                 head = statements.sealed_head(connection, holdout_id, seal_key=seal_key, locked=True)
-                reached = None if head_file is None or recovering else head_file.read()
+                reached = None if head_file is None else head_file.read()
                 if reached is not None:
                     statements.check_reached(connection, holdout_id, head, reached, seal_key=seal_key)
                 everything = AllQuestions.checked(connection, holdout_id, head)

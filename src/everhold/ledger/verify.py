@@ -147,7 +147,7 @@ def check_chain(
     for row in entries:
         findings.extend(walk.step(row))
     findings.extend(Finding(None, f"the head {what}") for what in _head_findings(head, walk, seal_key))
-    if newest is not None and walk.accounts.recoveries > newest.recoveries:  # it went on from before the newest head
+    if newest is not None and walk.accounts.generation > newest.generation:  # it went on from before the newest head
         walk.unmet.pop((newest.sequence, newest.entry_hash), None)
     findings += [Finding(None, what) for what in walk.unmet.values()]
     return VerificationReport(str(holdout["name"]), walk.entries, tuple(findings), keyed=seal_key is not None)

@@ -160,6 +160,9 @@ class PrivacyBudget(GaussianNoise):
     def _left(self, state: State) -> int:
         return self.credits - state.overfits  # what an answer charges is counted there
 
+    def _charges_left(self, state: State) -> int:
+        return self._left(state)
+
     def can_pay(self, state: State, price: int) -> bool:
         """Whether one more question of this price would be answered."""
         return state.asked < self.queries and price <= self._left(state)
