@@ -28,6 +28,7 @@ from everhold.queries.expressions import ColumnKind
 from everhold.storage import is_folder_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from everhold.dependence import RowStructure
@@ -113,6 +114,7 @@ def make_configuration(
     *,
     label: str | None,
     row_id: str | None,
+    same: Sequence[str],
     seed: int | None,
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
@@ -131,6 +133,7 @@ def make_configuration(
         "mechanism": json.loads(json.dumps(mechanism.to_dict(), default=np.generic.item)),  # without NumPy's integers
         "dependence": mechanism.dependence.to_dict(),
         "public_key": key.public_key,
+        "sealed_before": list(same),
         "seed": seed,
     }
 

@@ -53,6 +53,7 @@ from everhold.queries.derived import DerivedQuery
 from everhold.queries.histogram import HistogramQuery
 from everhold.quoting import quoted
 from everhold.recovery import recover
+from everhold.resealing import also_sealed_as, same_rows, sealed_already
 from everhold.rows.sealing import HOLDOUT_FILE, TRAINING_FILE, check_fingerprint, seal_rows
 from everhold.rows.structure import FileStructure
 from everhold.rows.table import StoredRows
@@ -132,6 +133,7 @@ class Holdout:
         confidence: float = 0.95,
         slack: float = 0.0,
         dependence: DependenceModel | None = None,
+        again: bool = False,
         seed: int | None = None,
     ) -> Self:
         """Seal rows and record the promise.
@@ -151,10 +153,13 @@ class Holdout:
             confidence: Probability with which all intervals hold together.
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             dependence: How the sealed rows hang together; `Independent` by default.
+            again: Seal rows that are sealed in this storage already. Budgets do not add up: the promise then holds only
+                for questions that were chosen without any answer of the other holdout, and certificates say so.
             seed: For simulations only: noise that can be predicted. The certificate then says so.
 
         Raises:
-            HoldoutRejected: If the rows or settings cannot be sealed. Nothing was created.
+            HoldoutRejected: If the rows or settings cannot be sealed, or the rows are sealed already. Nothing was
+                created.
             DependenceError: If the dependence does not match the rows. Nothing was created.
             ValueError: If the wish makes no sense. Nothing was created.
         """
@@ -164,20 +169,27 @@ class Holdout:
             raise ValueError(f"seed is {seed}; expected a whole number of at least 0, or None for secure noise")
         url = storage_url(storage)
         database = database_path(url)
+        others: list[HoldoutRecord] = []
         if database.exists():
             with LedgerStore.open(url, create=False) as existing:
                 check_name_is_free(name, existing.names())
+                others = [existing.record(other) for other in existing.names()]
         folder = new_folder(database, name)
         store: LedgerStore | None = None
         try:
             sealed = seal_rows(folder, holdout=holdout, training=training, label=label, row_id=row_id)
+            same = same_rows(folder, sealed, others)
+            if same and not again:
+                raise sealed_already(same)
             with FileStructure(folder, sealed) as structure:
                 chosen = chosen_mechanism(
                     mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
                     slack=slack, dependence=dependence,
                 )  # fmt: skip
             key = StewardKey.create(folder / KEY_FILE)
-            configuration = make_configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
+            configuration = make_configuration(
+                folder, sealed, chosen, key, label=label, row_id=row_id, same=same, seed=seed
+            )
             state = chosen.start(first_noise(seed))
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
             if sealed.training_rows and chosen.dependence.binomial_tails:
@@ -604,7 +616,10 @@ class Holdout:
         check_unaltered(self._desk.store, self.name, head, seal_key=self._desk.key.seal_key)
         sources = Counter(entry.answer["source"] for entry in self._entries(head.sequence))
         desk = self._desk
-        return make_certificate(desk.record, mechanism=desk.mechanism, head=head, sources=sources, key=desk.key)
+        return make_certificate(
+            desk.record, mechanism=desk.mechanism, head=head, sources=sources, key=desk.key,
+            also_sealed_as=also_sealed_as(desk.store, desk.record),
+        )  # fmt: skip
 
     def _entries(self, limit: int) -> list[Entry]:
         """The entries up to a head, all of them, each with its seal checked."""

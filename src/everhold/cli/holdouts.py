@@ -118,6 +118,12 @@ def create(
         float,
         typer.Option(help="Spend nothing on guesses closer than this part of the radius.", rich_help_panel=_WISH),
     ] = 0.0,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Seal rows that are sealed here already; budgets do not add up.", rich_help_panel=_ROWS
+        ),
+    ] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Seal rows and print what is promised about all answers.
@@ -130,6 +136,9 @@ def create(
     Rows of one household, patient or day: --groups COLUMN. A time series:
     --model FILE.json, made by 'everhold dependence fit'. --independent says
     that there is nothing of the kind, and silences what training rows suggest.
+    Rows that are sealed in this storage already are refused without --again:
+    what one holdout told is not counted by the other, so the promise of each
+    holds only for questions chosen without any answer of the other.
     With --format json or csv, 'everhold status' comes along with the promise.
 
     Exit codes:
@@ -151,7 +160,7 @@ def create(
         created = Holdout.create(
             *place, holdout=holdout, training=training, label=label, row_id=row_id, mechanism=mechanism,
             queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-            dependence=_declared(groups=groups, model=model, independent=independent),
+            dependence=_declared(groups=groups, model=model, independent=independent), again=again,
         )  # fmt: skip
     with created:
         promise = created.certificate().promise
