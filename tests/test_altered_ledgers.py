@@ -38,6 +38,9 @@ ALTERED = {
 }
 
 
+ENTRIES_ALTERED = {how for how in ALTERED if how.startswith(("another", "an act", "no act"))}
+
+
 @pytest.fixture
 def storage(tmp_path):
     with create(tmp_path, mechanism="privacy_budget", queries=30) as holdout:
@@ -55,12 +58,12 @@ def test_nothing_is_signed_for_an_altered_ledger(storage, how):
             database.execute(f"DROP TRIGGER {trigger}")
         ALTERED[how](database)
     database.close()
-    with Holdout.open(storage, "study") as holdout, pytest.raises(IntegrityError, match="nothing was signed"):
+    with pytest.raises(IntegrityError, match="nothing was"), Holdout.open(storage, "study") as holdout:
         holdout.certificate()
 
 
-@pytest.mark.parametrize("how", ["an act without limits", "an act without a source"])
-def test_an_entry_that_lacks_something_is_called_altered(storage, how):
+@pytest.mark.parametrize("how", [how for how in ALTERED if how in ENTRIES_ALTERED])
+def test_an_altered_entry_is_not_read(storage, how):
     with sqlite3.connect(storage) as database:
         for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {trigger}")
@@ -68,5 +71,5 @@ def test_an_entry_that_lacks_something_is_called_altered(storage, how):
     database.close()
     with Holdout.open(storage, "study") as holdout:
         for read in (holdout.allotments, holdout.transcript):
-            with pytest.raises(IntegrityError, match="lacks what everhold writes"):
+            with pytest.raises(IntegrityError, match=r"nothing was answered|all of them"):
                 read()

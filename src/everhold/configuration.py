@@ -29,8 +29,10 @@ from everhold.planning.inverse import rows_needed_by
 from everhold.planning.wish import MOST_ROWS, Wish
 from everhold.queries.base import Schema
 from everhold.queries.expressions import ColumnKind
+from everhold.sealing.storage import is_folder_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from everhold.dependence import RowStructure
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bound_state",
+    "check_readable",
     "check_worth",
     "chosen_mechanism",
     "make_configuration",
@@ -122,6 +125,7 @@ def make_configuration(
     label: str | None,
     row_id: str | None,
     features: str,
+    same: Sequence[str],
     seed: int | None,
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
@@ -141,8 +145,23 @@ def make_configuration(
         "mechanism": json.loads(json.dumps(mechanism.to_dict(), default=np.generic.item)),  # without NumPy's integers
         "dependence": mechanism.dependence.to_dict(),
         "public_key": key.public_key,
+        "sealed_before": list(same),
         "seed": seed,
     }
+
+
+def check_readable(configuration: dict[str, Any]) -> None:
+    """Check what has to be read before the steward's key is at hand, which seals the rest.
+
+    Raises:
+        IntegrityError: If it is not what everhold writes.
+    """
+    folder, public_key = configuration.get("folder"), configuration.get("public_key")
+    if not (isinstance(folder, str) and is_folder_name(folder) and isinstance(public_key, str)):
+        raise IntegrityError(
+            "the recorded settings of the holdout are not what everhold wrote; expected an unaltered ledger; nothing "
+            "was answered or charged; verify the ledger and restore a backup"
+        )
 
 
 def mechanism_from(configuration: dict[str, Any]) -> Mechanism:

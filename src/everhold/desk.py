@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,9 +28,10 @@ from everhold.estimand import about_of, marked
 from everhold.joint import BudgetEndsBetween, KnownPart, joint_answer, joint_shares, stored_estimate
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ANALYST, Accounts
+from everhold.ledger.chain import canonical
 from everhold.mechanisms import Source, State
 from everhold.preparation import Preparation, Prepared, paying
-from everhold.privacy.noise import Noise, SecureNoise, SeededNoise
+from everhold.privacy.noise import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.purchases.base import Drawn, PricedQuery, Purchase, Result
 from everhold.queries.evaluation import Evaluations
 
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer, Shares
-    from everhold.ledger import Committed, HoldoutRecord, LedgerStore
+    from everhold.ledger import Committed, Entry, Head, HoldoutRecord, LedgerStore
+    from everhold.ledger.head_file import HeadFile
     from everhold.mechanisms import Mechanism, Promise
     from everhold.queries.base import BoundQuery, Schema
     from everhold.queries.derived import BoundDerived, DerivedQuery
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
     from everhold.sealing.keys import StewardKey
     from everhold.sealing.table import StoredRows
 
-__all__ = ["Desk", "check_not_refused", "noise_of"]
+__all__ = ["Desk", "check_not_refused", "first_noise", "noise_for"]
 
 _REFUSED = "the budget is spent and the question was refused; nothing was charged; seal new rows"
 _MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
@@ -64,6 +67,7 @@ class Desk:
         mechanism: The mechanism that answers.
         schema: What may be known about the rows.
         key: The steward's key.
+        head_file: The newest head of the ledger, beside the key.
         sealed: The sealed rows.
         training: The training rows, if there are any.
         analyst: On whose behalf it is asked; None for the steward.
@@ -74,6 +78,7 @@ class Desk:
     mechanism: Mechanism
     schema: Schema
     key: StewardKey
+    head_file: HeadFile
     sealed: StoredRows
     training: StoredRows | None
     analyst: str | None = None
@@ -99,16 +104,28 @@ class Desk:
         """The promise of all answers; the same as long as the desk is there, and costly for every answer."""
         return self.mechanism.promise()
 
+    def head(self) -> Head:
+        """Where the ledger stands; secret.
+
+        Raises:
+            IntegrityError: If the head was altered, or the database was set back.
+        """
+        return self.store.head(self.record.id, seal_key=self.key.seal_key, head_file=self.head_file)
+
     def data(self) -> dict[str, Any]:
         """The ledger's present state; secret."""
-        return self.store.head(self.record.id).state
+        return self.head().state
+
+    def find(self, question: str) -> Entry | None:
+        """The stored answer to a question, by its fingerprint; its seal is checked."""
+        return self.store.find(self.record.id, question, seal_key=self.key.seal_key)
 
     @property
     def preparation(self) -> Preparation:
         """Makes questions ready; looks at public facts and training rows only."""
         return Preparation(
             self.schema, self.mechanism, self.training,
-            answered=lambda question: self.store.find(self.record.id, question) is not None,
+            answered=lambda question: self.find(question) is not None,
         )  # fmt: skip
 
     def state(self) -> State:
@@ -218,7 +235,7 @@ class Desk:
 
         From public state alone. The transaction decides again, and answers nothing that was not looked at.
         """
-        stored = self.store.answered(self.record.id, questions)
+        stored = self.store.answered(self.record.id, questions, seal_key=self.key.seal_key)
         first = {question.fingerprint: index for index, question in reversed(list(enumerate(questions)))}
         fresh = sorted(index for fingerprint, index in first.items() if fingerprint not in stored)
         data = self.data()
@@ -248,7 +265,7 @@ class Desk:
             return after, [outcomes.get(position) for position in new]
 
         named = [Question(question.fingerprint, self._signed(question.description)) for question in questions]
-        return self.store.commit(self.record.id, named, step, seal_key=self.key.seal_key)
+        return self.store.commit(self.record.id, named, step, seal_key=self.key.seal_key, head_file=self.head_file)
 
     def _signed(self, description: dict[str, Any]) -> dict[str, Any]:
         """A description with the analyst's name, which is no part of the question's identity."""
@@ -277,7 +294,7 @@ class Desk:
             seen = purchase.look(self.sealed, mechanism.unit)
 
             def answer(state: State, _: list[int]) -> tuple[State, list[Outcome]]:
-                noise = noise_of(self.record.configuration["seed"], asked=state.asked)
+                noise = noise_for(self.record, state, [purchase.question], key=self.key)
                 drawn = purchase.draw(mechanism, state, seen, noise)
                 return drawn.state, [Outcome(drawn.answer, drawn.charged)]
 
@@ -332,7 +349,7 @@ class Desk:
         """What is known of the parts before they are asked."""
         known = []
         for part in prepared:
-            entry = self.store.find(self.record.id, part.bound.question)
+            entry = self.find(part.bound.question)
             stored = None if entry is None else stored_estimate(entry.answer)
             guess = None if part.guess < 0 else part.guess / self.mechanism.steps
             known.append(KnownPart(part.bound.question, stored, guess))
@@ -355,7 +372,8 @@ class Desk:
             unit=evaluations.unit,
             tolerances=None if evaluations.tolerances is None else evaluations.tolerances[new],
         )
-        noise = noise_of(self.record.configuration["seed"], asked=state.asked)
+        asked = [prepared[index].bound.question for index in new]
+        noise = noise_for(self.record, state, asked, key=self.key)
         state, replies = self.mechanism.answer_many(state, batch, noise)
         columns = zip(
             replies.values.tolist(), replies.lows.tolist(), replies.highs.tolist(), replies.sources.tolist(),
@@ -382,9 +400,27 @@ def _tolerances(prepared: Sequence[Prepared]) -> NDArray[np.float64] | None:
     return None if np.all(np.isnan(wished)) else wished
 
 
-def noise_of(seed: int | None, *, asked: int) -> Noise:
-    """Secure noise; with a seed, noise that differs from answer to answer and can be repeated."""
-    return SecureNoise() if seed is None else SeededNoise(seed * 2**32 + asked + 1)
+def noise_for(record: HoldoutRecord, state: State, questions: Sequence[str], *, key: StewardKey) -> Noise:
+    """Noise for new questions, by fingerprint: the same questions on the same state get the same noise again.
+
+    The state counts the answers, so no two steps of one ledger share noise. Times and hashes stay out of it: a ledger
+    that is set back and asked the same again has other ones. With a seed, it can be repeated by anybody.
+    """
+    seed = record.configuration["seed"]
+    if seed is not None:
+        return _seeded(seed, asked=state.asked)
+    step = {"holdout": record.id, "questions": list(questions), "state": state.to_dict()}
+    return KeyedNoise(hmac.digest(key.seal_key, b"everhold noise\n" + canonical(step).encode(), "sha256"))
+
+
+def first_noise(seed: int | None) -> Noise:
+    """Noise for the state before the first question, from the operating system unless there is a seed."""
+    return SecureNoise() if seed is None else _seeded(seed, asked=-1)
+
+
+def _seeded(seed: int, *, asked: int) -> Noise:
+    """Noise that differs from answer to answer and can be repeated by anybody."""
+    return SeededNoise(seed * 2**32 + asked + 1)
 
 
 def _described(bound: BoundQuery) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from everhold.boundary import errors_leave_frames_behind
 from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
     bound_state,
+    check_readable,
     check_worth,
     chosen_mechanism,
     make_configuration,
@@ -32,13 +33,14 @@ from everhold.configuration import (
     warn_of_weak_promise,
 )
 from everhold.dependence import DependenceModel
-from everhold.desk import Desk, check_not_refused, noise_of
+from everhold.desk import Desk, check_not_refused, first_noise
 from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
 from everhold.errors import DependenceError, IntegrityError, QueryRejected
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
 from everhold.ledger import LedgerStore, Outcome
-from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
+from everhold.ledger.allotments import ACT, ACTS, ANALYST, Accounts, Allotment
 from everhold.ledger.database import database_path
+from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
 from everhold.mechanisms.privacy_budget import CREDITS
@@ -53,6 +55,8 @@ from everhold.queries.base import Query, Schema
 from everhold.queries.derived import DerivedQuery
 from everhold.queries.histogram import HistogramQuery
 from everhold.quoting import quoted
+from everhold.recovery import recover
+from everhold.resealing import also_sealed_as, same_rows, sealed_already
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, seal_rows
 from everhold.sealing.fingerprints import UnchangedFile
 from everhold.sealing.keys import KEY_FILE, StewardKey
@@ -63,6 +67,7 @@ from everhold.sealing.storage import (
     check_name_is_free,
     new_folder,
     remove_folder,
+    rows_folder,
     storage_url,
 )
 from everhold.sealing.structure import FileStructure
@@ -105,18 +110,20 @@ class Holdout:
     def __init__(self, store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
         """Open the sealed rows of a record; use `create` or `open` instead."""
         configuration = record.configuration
-        state_from(store.head(record.id).state, configuration)
-        self._folder, schema = folder, schema_from(configuration)
+        check_readable(configuration)
         for path in (folder.parent, folder, folder / HOLDOUT_FILE, folder / TRAINING_FILE):
             make_private(path)
         key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
+        head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
+        state_from(store.head(record.id, seal_key=key.seal_key, head_file=head_file).state, configuration)
+        self._folder, schema = folder, schema_from(configuration)
         sealed = _stored(folder / HOLDOUT_FILE, configuration["fingerprint"], schema, sealed=True)
         training = None
         if schema.training_rows:
             training = _stored(folder / TRAINING_FILE, configuration["training_fingerprint"], schema, sealed=False)
         self._desk = Desk(
             store=store, record=record, mechanism=mechanism_from(configuration), schema=schema, key=key,
-            sealed=sealed, training=training,
+            head_file=head_file, sealed=sealed, training=training,
         )  # fmt: skip
 
     @classmethod
@@ -138,6 +145,7 @@ class Holdout:
         dependence: DependenceModel | None = None,
         allow_vacuous: bool = False,
         most_rows: int = MOST_ROWS,
+        again: bool = False,
         seed: int | None = None,
     ) -> Self:
         """Seal rows and record the promise.
@@ -165,10 +173,13 @@ class Holdout:
             dependence: How the sealed rows hang together; `Independent` by default.
             allow_vacuous: Seal the rows even if the radius is half the range or more, so that nothing is promised.
             most_rows: The most rows that either table may have; a larger one is refused before it is read.
+            again: Seal rows that are sealed in this storage already. Budgets do not add up: the promise then holds only
+                for questions that were chosen without any answer of the other holdout, and certificates say so.
             seed: For simulations only: noise that can be predicted. The certificate then says so.
 
         Raises:
-            HoldoutRejected: If the rows or settings cannot be sealed. Nothing was created.
+            HoldoutRejected: If the rows or settings cannot be sealed, or the rows are sealed already. Nothing was
+                created.
             DependenceError: If the dependence does not match the rows. Nothing was created.
             ValueError: If the wish makes no sense. Nothing was created.
         """
@@ -182,15 +193,20 @@ class Holdout:
         seed = as_whole(seed)
         url = storage_url(storage)
         database = database_path(url)
+        others: list[HoldoutRecord] = []
         if database.exists():
             with LedgerStore.open(url, create=False) as existing:
                 check_name_is_free(name, existing.names())
+                others = [existing.record(other) for other in existing.names()]
         folder = new_folder(database, name)
         store: LedgerStore | None = None
         try:
             sealed = seal_rows(
                 folder, holdout=holdout, training=training, label=label, row_id=row_id, most_rows=most_rows
             )
+            same = same_rows(folder, sealed, others)
+            if same and not again:
+                raise sealed_already(same)
             with FileStructure(folder, sealed) as structure:
                 chosen = chosen_mechanism(
                     mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
@@ -200,15 +216,18 @@ class Holdout:
             check_worth(chosen, allow_vacuous=allow_vacuous)
             key = StewardKey.create(folder / KEY_FILE)
             configuration = make_configuration(
-                folder, sealed, chosen, key, label=label, row_id=row_id, features=features, seed=seed
+                folder, sealed, chosen, key, label=label, row_id=row_id, features=features, same=same, seed=seed
             )
-            state = chosen.start(noise_of(seed, asked=-1))
+            state = chosen.start(first_noise(seed))
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
             if sealed.training_rows and chosen.dependence.binomial_tails:
                 found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, brief=True)
                 warn_of_dependence(found, declared=dependence is not None, stacklevel=4)
             store = LedgerStore.open(url)
-            record = store.create(name, configuration, bound_state(state, configuration), seal_key=key.seal_key)
+            record = store.create(
+                name, configuration, bound_state(state, configuration), seal_key=key.seal_key,
+                head_file=lambda holdout: HeadFile.of(folder, holdout=holdout, seal_key=key.seal_key),
+            )  # fmt: skip
         except BaseException:
             if store is not None:
                 store.close()
@@ -229,7 +248,36 @@ class Holdout:
         store = LedgerStore.open(url, create=False)
         try:
             record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
-            folder = database_path(url).with_suffix(".rows") / record.configuration["folder"]
+            check_readable(record.configuration)
+            folder = rows_folder(database_path(url)) / record.configuration["folder"]
+            return cls(store, record, folder)
+        except BaseException:
+            store.close()
+            raise
+
+    @classmethod
+    def recover(cls, storage: str | Path = DEFAULT_STORAGE, name: str = "holdout") -> Self:
+        """Open a sealed holdout whose database was set back to an older copy, and count what was lost as spent.
+
+        Better restore the newest backup, if there is one: then nothing is lost. This is an act in the ledger, which the
+        certificate shows. Questions and charges that the database does not know of count as spent; if the file of the
+        newest head is lost, too, all that is left does. What was left of allotments is taken back: allot it anew. A
+        ladder that lost a new best cannot go on, nor can guess-and-check without that file.
+
+        Raises:
+            HoldoutNotFound: If there is none of that name.
+            IntegrityError: If the ledger cannot be recovered. Nothing was changed.
+            AuthError: If the steward's key is missing or another one.
+        """
+        url = storage_url(storage)
+        store = LedgerStore.open(url, create=False)
+        try:
+            record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
+            check_readable(record.configuration)
+            folder = rows_folder(database_path(url)) / record.configuration["folder"]
+            key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
+            head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
+            recover(store, record, key=key, head_file=head_file)
             return cls(store, record, folder)
         except BaseException:
             store.close()
@@ -303,7 +351,8 @@ class Holdout:
             return accounts.into(data), [outcome_of_act() if changed else None]
 
         act = act_of(analyst, most, charges)
-        self._desk.store.commit(self._desk.record.id, [act], step, seal_key=self._desk.key.seal_key)
+        desk = self._desk
+        desk.store.commit(desk.record.id, [act], step, seal_key=desk.key.seal_key, head_file=desk.head_file)
         data = self._desk.data()
         accounts = Accounts.from_state(data)
         warn_of_promises(accounts, self._desk.mechanism, self._desk.state_from(data))
@@ -325,7 +374,7 @@ class Holdout:
 
     def allotments(self) -> Allotments:
         """Which analysts may spend how much, what they have spent, and the acts by which the steward said so."""
-        head = self._desk.store.head(self._desk.record.id)
+        head = self._desk.head()
         acts = [
             {
                 "sequence": entry.sequence,
@@ -506,12 +555,13 @@ class Holdout:
 
     def status(self) -> dict[str, Any]:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
-        head = self._desk.store.head(self._desk.record.id)
+        head = self._desk.head()
         promise, described = self.promise, self._desk.mechanism.to_dict()
         state = self._desk.state_from(head.state)
         remaining, parts = self._desk.remaining(head.state), Accounts.from_state(head.state).parts
         asking = {} if self._desk.analyst is None else {ANALYST: self._desk.analyst}
         allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
+        lost = head.accounts.lost
         return {
             "name": self.name,
             **asking,
@@ -530,6 +580,7 @@ class Holdout:
             "charged": head.charged,
             "remaining": remaining,
             **allotted,
+            **({"lost": lost} if lost else {}),
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
         }
 
@@ -548,7 +599,7 @@ class Holdout:
 
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""
-        entries = [entry for entry in self._entries() if entry.answer["source"] != ACT]
+        entries = [entry for entry in self._entries(self._desk.head().sequence) if entry.answer["source"] not in ACTS]
         named = any(ANALYST in entry.description for entry in entries)
         if self._desk.analyst is not None:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._desk.analyst]
@@ -580,8 +631,8 @@ class Holdout:
         Raises:
             ValueError: If delta is outside (0, 1).
         """
-        head = self._desk.store.head(self._desk.record.id)
-        entries = self._desk.store.entries(self._desk.record.id, limit=head.sequence)
+        head = self._desk.head()
+        entries = self._entries(head.sequence)
         simulated = self._desk.record.configuration["seed"] is not None
         return spending(self.mechanism, self._desk.state_from(head.state), entries, delta=delta, simulated=simulated)
 
@@ -591,30 +642,29 @@ class Holdout:
         Raises:
             IntegrityError: If the ledger is not what was written: nothing is signed then.
         """
-        head = self._desk.store.head(self._desk.record.id)
+        head = self._desk.head()
         check_unaltered(self._desk.store, self.name, head, seal_key=self._desk.key.seal_key)
-        entries = self._desk.store.entries(self._desk.record.id, limit=head.sequence)
-        asked = [(entry.answer["source"], ABOUT in entry.description) for entry in entries]
-        asked = [(source, by_position) for source, by_position in asked if source != ACT]
+        asked = [
+            (entry.answer["source"], ABOUT in entry.description)
+            for entry in self._entries(head.sequence) if entry.answer["source"] not in ACTS
+        ]  # fmt: skip
         desk = self._desk
         return make_certificate(
             desk.record, mechanism=desk.mechanism, head=head, sources=Counter(source for source, _ in asked),
             by_position=sum(by_position for _, by_position in asked), key=desk.key,
+            also_sealed_as=also_sealed_as(desk.store, desk.record),
         )  # fmt: skip
 
-    def _entries(self, limit: int | None = None) -> list[Entry]:
-        """The entries so far. They are read without their seals, so somebody may have altered them."""
-        entries = list(self._desk.store.entries(self._desk.record.id, limit=limit))
-        if not all(map(_is_whole, entries)):
+    def _entries(self, limit: int) -> list[Entry]:
+        """The entries up to a head, all of them, each with its seal checked."""
+        desk = self._desk
+        entries = list(desk.store.entries(desk.record.id, limit=limit, seal_key=desk.key.seal_key))
+        if [entry.sequence for entry in entries] != list(range(1, limit + 1)):
             raise IntegrityError(
-                "an entry of the ledger lacks what everhold writes there; expected an unaltered ledger; verify it"
+                f"the ledger holds {len(entries):,} entries and {limit:,} were written; expected all of them; verify "
+                "the ledger and restore a backup"
             )
         return entries
-
-
-def _is_whole(entry: Entry) -> bool:
-    needed = {"shown", ANALYST, "questions", "charges"} if entry.answer.get("source") == ACT else {"shown"}
-    return "source" in entry.answer and needed <= entry.description.keys()
 
 
 def _stored(path: Path, fingerprint: str, schema: Schema, *, sealed: bool) -> StoredRows:

@@ -50,7 +50,7 @@ def quoted(
         if tolerance is not None:
             price = paying(desk.mechanism).quote_at(state, prepared_one.tolerance)
         question, scale = bound.question, abs(bound.at_one - bound.at_zero)
-        stored = desk.store.find(desk.record.id, question)
+        stored = desk.find(question)
     before = stored is not None
     return _own_price(
         desk,
@@ -80,7 +80,7 @@ def _own_price(desk: Desk, price: QuotedPrice, *, needed: int = 1, each: int | N
 
 def _purchase(desk: Desk, purchase: Purchase[Any, Any], state: State) -> QuotedPrice:
     mechanism = paying(desk.mechanism)
-    price, stored = purchase.price(mechanism), desk.store.find(desk.record.id, purchase.question)
+    price, stored = purchase.price(mechanism), desk.find(purchase.question)
     before = stored is not None
     refused = not (before or mechanism.can_pay(state, price.charged))
     charged = 0 if before or refused else price.charged

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.ledger.chain import canonical, entry_hash, genesis_hash, head_seal, state_seal
+from everhold.ledger.chain import canonical, entry_hash, entry_seal, genesis_hash, head_seal, state_seal
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -57,9 +57,11 @@ def test_the_hash_of_an_entry():
 
 def test_the_seals():
     state = '{"holdout":"id","sequence":3,"state":"{}"}'
-    head = '{"charged":2,"entry_hash":"h","holdout":"id","sequence":3,"state":"{}"}'
+    head = '{"charged":2,"entry_hash":"h","holdout":"id","questions_hash":"q","sequence":3,"state":"{}"}'
+    assert entry_seal(b"key", holdout="id", entry_hash="h") == sealed('{"entry":"h","holdout":"id"}')
     assert state_seal(b"key", holdout="id", sequence=3, state="{}") == sealed(state)
-    assert head_seal(b"key", holdout="id", sequence=3, charged=2, entry_hash="h", state="{}") == sealed(head)
+    at = {"sequence": 3, "charged": 2, "entry_hash": "h", "questions_hash": "q"}
+    assert head_seal(b"key", holdout="id", state="{}", **at) == sealed(head)
 
 
 def sealed(text):

@@ -255,7 +255,7 @@ def expect_refusal(store, record):
 def test_flipped_bits_in_the_file_never_pass_unnoticed(store, record, path, url):
     ask(store, record, *range(30))
     store.close()
-    original, expected = path.read_bytes(), list(store.entries(record.id))
+    original, expected = path.read_bytes(), list(store.entries(record.id, seal_key=KEY))
     store.close()
     randomness = random.Random(1)
     noticed = 0
@@ -275,7 +275,7 @@ def passes_as_the_same(url, record, expected):
         with LedgerStore.open(url, patience=0.0) as store:
             if not verify(store, "study", seal_key=KEY).ok:
                 return False
-            assert list(store.entries(record.id)) == expected
+            assert list(store.entries(record.id, seal_key=KEY)) == expected
             return True
     except EverholdError:
         return False

@@ -66,14 +66,14 @@ class LedgerAgainstModel(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def find(self, number):
-        entry = self.store.find(self.record.id, question(number).fingerprint)
+        entry = self.store.find(self.record.id, question(number).fingerprint, seal_key=KEY)
         assert (entry and (entry.sequence, entry.answer)) == self.answers.get(number)
 
     @invariant()
     def record_and_model_agree(self):
         head = self.store.head(self.record.id)
         assert (head.asked, head.charged, head.state) == (len(self.answers), self.charged, self.state)
-        recorded = [(entry.sequence, entry.answer) for entry in self.store.entries(self.record.id)]
+        recorded = [(entry.sequence, entry.answer) for entry in self.store.entries(self.record.id, seal_key=KEY)]
         assert recorded == sorted(self.answers.values(), key=lambda answer: answer[0])
         assert verify(self.store, "study", seal_key=KEY).ok
 

@@ -42,7 +42,7 @@ def test_four_processes_never_overspend_and_lose_nothing(processes, store, recor
     granted = sorted(number for part in reported for number in part)
     assert granted == list(range(1, CAP + 1))
     assert store.head(record.id).charged == store.head(record.id).state["spent"] == CAP
-    assert [entry.sequence for entry in store.entries(record.id)] == granted
+    assert [entry.sequence for entry in store.entries(record.id, seal_key=KEY)] == granted
     assert verify(store, "study", seal_key=KEY).ok
 
 
@@ -83,7 +83,7 @@ def test_what_was_acknowledged_survives_a_hundred_kills(processes, store, record
         child.join()
         assert child.exitcode < 0
         lines = [line.split() for line in acknowledged.read_text().splitlines()]
-        recorded = {(entry.sequence, entry.question) for entry in store.entries(record.id)}
+        recorded = {(entry.sequence, entry.question) for entry in store.entries(record.id, seal_key=KEY)}
         assert len(lines) == len({sequence for sequence, _ in lines})
         assert {(int(sequence), question) for sequence, question in lines} <= recorded
         assert verify(store, "study", seal_key=KEY).ok

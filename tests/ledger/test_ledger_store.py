@@ -93,7 +93,7 @@ def test_a_failing_step_leaves_no_trace(store, record):
     assert caught.value is failure
     assert caught.value.__cause__ is caught.value.__context__ is None
     assert store.head(record.id) == before
-    assert store.find(record.id, question(2).fingerprint) is None
+    assert store.find(record.id, question(2).fingerprint, seal_key=KEY) is None
     assert ask(store, record, 2)[0].sequence == 2
 
 
@@ -153,14 +153,14 @@ def test_entries_are_read_in_pages_and_slices(store, record, monkeypatch):
     numbers = range(1, 11)
     for start in range(12):
         for limit in [None, 0, 1, 3, 4, 20]:
-            got = [entry.sequence for entry in store.entries(record.id, start, limit)]
+            got = [entry.sequence for entry in store.entries(record.id, start, limit, seal_key=KEY)]
             assert got == list(numbers[start:][:limit])
 
 
 def test_an_entry_says_what_was_asked_and_answered(store, record):
     (committed,) = ask(store, record, 1)
-    entry = store.find(record.id, question(1).fingerprint)
-    assert [entry] == list(store.entries(record.id))
+    entry = store.find(record.id, question(1).fingerprint, seal_key=KEY)
+    assert [entry] == list(store.entries(record.id, seal_key=KEY))
     assert (entry.description, entry.answer, entry.charged) == (question(1).description, committed.answer, 1)
 
 
@@ -174,7 +174,8 @@ def test_holdouts_in_one_file_do_not_mix(store, record):
 def test_state_and_answers_stay_out_of_reprs(store, record):
     committed = ask(store, record, 1)
     head = store.head(record.id)
-    values = [committed, head, list(store.entries(record.id)), store, record, spend(start_state(), [0])[1]]
+    entries = list(store.entries(record.id, seal_key=KEY))
+    values = [committed, head, entries, store, record, spend(start_state(), [0])[1]]
     assert head.state["threshold"] == committed[0].answer["secret"] == SECRET
     assert all(str(SECRET) not in repr(value) for value in values)
 

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import sqlite3
 
@@ -10,8 +11,9 @@ from everhold.ledger.chain import canonical, entry_hash, genesis_hash, head_seal
 
 TABLES = {
     "holdouts": "id name created configuration",
-    "head": "holdout_id sequence charged state entry_hash head_seal",
-    "entries": "holdout_id sequence question description answer charged asked_at state_seal previous_hash entry_hash",
+    "head": "holdout_id sequence charged state entry_hash questions_hash head_seal",
+    "entries": "holdout_id sequence question description answer charged asked_at state_seal previous_hash entry_hash "
+    "entry_seal",
 }
 
 
@@ -47,14 +49,18 @@ class Forger:
         for row in self.rows():
             fields = dict(zip(TABLES["entries"].split(), row, strict=True)) | {"previous_hash": previous}
             sequence = fields["sequence"]
-            del fields["holdout_id"], fields["entry_hash"]
+            del fields["holdout_id"], fields["entry_hash"], fields["entry_seal"]
             here = entry_hash(holdout=holdout, **fields)
             self.raw.execute(
                 "UPDATE entries SET previous_hash = ?, entry_hash = ? WHERE sequence = ?", (previous, here, sequence)
             )
             previous = here
         last, charged = self.raw.execute("SELECT max(sequence), sum(charged) FROM entries").fetchone()
-        self.raw.execute("UPDATE head SET sequence = ?, charged = ?, entry_hash = ?", (last, charged, previous))
+        questions = hashlib.sha256("".join(str(row[2]) for row in self.rows()).encode()).hexdigest()
+        self.raw.execute(
+            "UPDATE head SET sequence = ?, charged = ?, entry_hash = ?, questions_hash = ?",
+            (last, charged, previous, questions),
+        )
 
 
 @pytest.fixture
@@ -109,8 +115,8 @@ def test_an_altered_field_is_found(store, forger, table, column, row):
     for altered in alterations(value):
         forger.put(table, column, row, altered)
         assert found(store), repr(altered)[:20]
-        secret = (table, column) in [("head", "state"), ("head", "head_seal")]
-        assert secret or found(store, seal_key=None), repr(altered)[:20]
+        keyed = (table, column) in [("head", "state"), ("head", "head_seal"), ("entries", "entry_seal")]
+        assert keyed or found(store, seal_key=None), repr(altered)[:20]
     forger.put_undecodable(table, column, row)
     assert found(store)
     forger.put(table, column, row, value)
@@ -254,6 +260,7 @@ def test_another_key_is_found(store, record):
 def test_a_state_other_than_the_last_entrys_is_found_even_under_a_valid_head_seal(store, forger, record):
     at = store.head(record.id)
     where = {"holdout": record.id, "sequence": at.sequence, "charged": at.charged, "entry_hash": at.entry_hash}
+    where["questions_hash"] = at.questions_hash
     forger.put("head", "state", 1, "{}")
     forger.put("head", "head_seal", 1, head_seal(KEY, state="{}", **where))
     report = verify(store, "study", seal_key=KEY)
@@ -289,7 +296,7 @@ def test_findings_quote_neither_state_nor_answers(store, forger):
     assert len(report.findings) >= 2
     assert "987654321" not in repr(report)
     with pytest.raises(EverholdError) as caught:
-        list(store.entries(store.record("study").id))
+        list(store.entries(store.record("study").id, seal_key=KEY))
     assert "987654321" not in str(caught.value)
 
 

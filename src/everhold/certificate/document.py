@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -147,6 +147,7 @@ def make_certificate(
     sources: Mapping[str, int],
     by_position: int,
     key: StewardKey,
+    also_sealed_as: Sequence[str] = (),
     issued: datetime | None = None,
 ) -> Certificate:
     """State what a holdout promises and what was spent, and sign it.
@@ -158,11 +159,12 @@ def make_certificate(
         sources: Number of questions up to the head by the source of their answer.
         by_position: Number of those about predictions as arrays or files.
         key: The steward's.
+        also_sealed_as: Other holdouts of the same storage with the same rows.
         issued: When; now, by default.
     """
     facts = {
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
-        **_holdout_facts(record),
+        **_holdout_facts(record, also_sealed_as),
         **_account_facts(
             head, sources, by_position, left=mechanism.remaining(state_from(head.state, record.configuration))
         ),
@@ -237,11 +239,12 @@ def privacy_facts(privacy: tuple[float, float] | None, *, simulation: bool) -> d
     return {"epsilon": float(privacy[0]), "delta": float(privacy[1])}
 
 
-def _holdout_facts(record: HoldoutRecord) -> dict[str, dict[str, Any]]:
+def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict[str, dict[str, Any]]:
     configuration = record.configuration
     public = ("rows", "fingerprint", "training_rows", "training_fingerprint", "columns", "label", "row_id", "features")
     rows = {name: configuration[name] for name in public}
-    return {"rows": {"holdout": record.name, "id": record.id, "sealed_at": record.created, **rows}}
+    also = {"also_sealed_as": sorted(also_sealed_as)} if also_sealed_as else {}
+    return {"rows": {"holdout": record.name, "id": record.id, "sealed_at": record.created, **rows, **also}}
 
 
 def _account_facts(
@@ -257,6 +260,7 @@ def _account_facts(
             "charged": head.charged,
             "left": {name: int(count) for name, count in left.items()},
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
+            **({"lost": accounts.lost} if accounts.recoveries else {}),
         },
         "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
     }

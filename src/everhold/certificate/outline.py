@@ -111,7 +111,12 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     refused = tuple(document["not_promised"]["items"])
     return (
         Block("promise", "What is promised", said, items=tuple(_promise_items(promise))),
-        Block("rows", "For which rows", items=tuple(_rows_items(document["rows"]))),
+        Block(
+            "rows",
+            "For which rows",
+            (_ALSO_SEALED,) if document["rows"].get("also_sealed_as") else (),
+            items=tuple(_rows_items(document["rows"])),
+        ),
         _assumptions(document["assumptions"]),
         _mechanism(document["mechanism"]),
         _theorem(document["theorem"]),
@@ -136,6 +141,14 @@ _ALLOTTED = (
     "The steward let named analysts spend parts of the budget, and the ledger kept them to it. One transcript and one "
     "promise hold for all of them together. A name says on whose behalf a question was asked; it does not prove who "
     "asked."
+)
+_LOST = (
+    "The database was set back to an older copy and recovered: answers that it does not hold were given before. Their "
+    "number and price are known and count as asked and charged; what they said is not in the ledger."
+)
+_ALSO_SEALED = (
+    "The same rows were sealed more than once in the same storage. Budgets do not add up: what the other holdouts told "
+    "is not counted here, and the promise holds only for questions that were chosen without it."
 )
 _SPENDING = ("asked", "questions", "charged", "charges")
 _CHECKING = (
@@ -167,6 +180,8 @@ def _rows_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     else:
         yield "training rows, open", "none"
     yield from _labelled({name: rows[name] for name in ("label", "row_id", "features") if rows[name] is not None})
+    if rows.get("also_sealed_as"):
+        yield "also sealed as", ", ".join(map(repr, rows["also_sealed_as"]))
     yield "columns", ", ".join(f"{name} ({kind})" for name, kind in rows["columns"])
     yield from _labelled({"id": rows["id"]})
 
@@ -207,12 +222,19 @@ def _account(account: Mapping[str, Any], mechanism: str) -> Block:
     said = (_OVERFITS_LEFT,) if mechanism == "guess_and_check" and "overfits" in account["left"] else ()
     if "allotments" in account:
         said = (*said, _ALLOTTED)
+    if "lost" in account:
+        said = (*said, _LOST)
     return Block("account", "What was asked, spent and left", after=said, items=tuple(_account_items(account)))
 
 
 def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _labelled({"asked": account["asked"], "by_position": account["by_position"]})
     yield from _labelled({name: account["by_source"][name] for name in SOURCES})
+    if "lost" in account:
+        lost = account["lost"]
+        yield "times that the ledger was set back and recovered", shown(lost["recoveries"])
+        yield "answered and lost", shown(lost["questions"])
+        yield "charged for what was lost", shown(lost["charges"])
     yield from _labelled({"charged": account["charged"]})
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
     allotments = account.get("allotments")

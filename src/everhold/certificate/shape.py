@@ -92,6 +92,12 @@ def _is_allotment(line: Mapping[str, object]) -> bool:
     return all(_text(value) if name == "analyst" else _count(value) for name, value in line.items())
 
 
+def _lost(value: object) -> bool:
+    """What answers the ledger lost and counts as spent."""
+    names = {"recoveries", "questions", "charges"}
+    return isinstance(value, dict) and set(value) == names and all(map(_count, value.values()))
+
+
 _FACTS: dict[str, dict[str, Callable[[object], bool]]] = {
     "promise": {
         "radius": _optional(_number), "confidence": _number, "statement": _text, "questions": _count,
@@ -115,7 +121,10 @@ _FACTS: dict[str, dict[str, Callable[[object], bool]]] = {
     "not_promised": {},
     "issue": {"software": _text, "version": _text, "issued_at": _text, "simulation": _flag},
 }  # fmt: skip
-_SOMETIMES: dict[str, dict[str, Callable[[object], bool]]] = {"account": {"allotments": _allotments}}
+_SOMETIMES: dict[str, dict[str, Callable[[object], bool]]] = {
+    "rows": {"also_sealed_as": _texts},
+    "account": {"allotments": _allotments, "lost": _lost},
+}
 """Facts that only some certificates have: so all earlier ones keep their shape."""
 _WORDS: dict[str, dict[str, Callable[[object], bool]]] = {
     "promise": {"sentence": _text, "explanation": _texts},

@@ -240,17 +240,18 @@ def _close(stated: float | None, computed: float | None, *, relative: float = 1e
 def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     account, head = document["account"], document["ledger_head"]
     allotments = account.get("allotments", {"acts": 0, "analysts": []})
-    questions = head["sequence"] - allotments["acts"]
-    if account["asked"] != questions or account["asked"] != sum(account["by_source"].values()):
+    lost = account.get("lost", {"recoveries": 0, "questions": 0, "charges": 0})
+    questions = head["sequence"] - allotments["acts"] - lost["recoveries"] + lost["questions"]
+    if account["asked"] != questions or account["asked"] != sum(account["by_source"].values()) + lost["questions"]:
         yield "the counts of questions do not agree with each other or with the ledger's head"
     by_source, kind = account["by_source"], MECHANISMS.get(document["mechanism"]["name"])
     taken = by_source.get("holdout", 0)
     in_credits = kind is PrivacyBudget  # there an answer has a price of its own
     if in_credits and not taken <= account["charged"] <= CREDITS * document["mechanism"]["queries"]:
         yield "the credits that were charged are fewer than the answers, or more than there were"
-    if in_credits and not taken and account["charged"]:
+    if in_credits and not taken and account["charged"] != lost["charges"]:
         yield "credits were charged, and no answer was taken from the sealed rows"
-    if not in_credits and account["charged"] != taken:
+    if not in_credits and account["charged"] != taken + lost["charges"]:
         yield "what was charged is not the number of answers that were taken from the sealed rows"
     if by_source.get("standing", 0) and kind is not Ladder:
         yield "there are answers of a kind that the mechanism does not give"

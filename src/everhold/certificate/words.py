@@ -94,11 +94,11 @@ _HOW_TO_TELL_OTHERWISE = (
 _UNSEEN = {
     "sealed": (
         "nobody who asks has seen the sealed rows, features or labels, or anything computed from them, other than "
-        "through everhold"
+        "the answers of this holdout"
     ),
     "public": (
-        "nobody who asks has seen the labels of the sealed rows, or anything computed from them, other than through "
-        "everhold"
+        "nobody who asks has seen the labels of the sealed rows, or anything computed from them, other than the "
+        "answers of this holdout"
     ),
 }
 _POPULATION = (
@@ -261,6 +261,10 @@ _NOT_PROMISED = (
     "Anything about who asked, or about what the steward did, who sealed the rows and holds the key: the certificate "
     "binds what the ledger holds, and nothing else.",
 )
+_SEALED_AGAIN = (
+    "Anything about questions that were chosen after somebody had seen answers about these very rows from another "
+    "holdout: they were sealed more than once, and budgets do not add up."
+)
 
 
 def short_dependence(dependence: Mapping[str, Any]) -> str:
@@ -301,7 +305,8 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     }
     sections["privacy"] |= {"explanation": _privacy(facts["privacy"], name, dependence, simulation=simulation)}
     others = [_OTHER_ROWS] if facts["rows"]["features"] == "public" else []
-    sections["not_promised"] |= {"items": [_secrecy(facts["privacy"]), *others, *_NOT_PROMISED]}
+    sealed_again = [_SEALED_AGAIN] if facts["rows"].get("also_sealed_as") else []
+    sections["not_promised"] |= {"items": [*sealed_again, _secrecy(facts["privacy"]), *others, *_NOT_PROMISED]}
     sections["issue"] |= {"banner": _banner() if simulation else None}
     return sections
 

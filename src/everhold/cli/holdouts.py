@@ -137,6 +137,12 @@ def create(
     ] = 0.0,
     most_rows: Annotated[int, typer.Option(help="The most rows that either file may have.", rich_help_panel=_ROWS)] = 2
     ** 26,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Seal rows that are sealed here already; budgets do not add up.", rich_help_panel=_ROWS
+        ),
+    ] = False,
     allow_vacuous: Annotated[
         bool,
         typer.Option(
@@ -159,6 +165,9 @@ def create(
     that there is nothing of the kind, and silences what training rows suggest.
     Whoever publishes the features of the rows, for submissions, says so with
     --features public; predictions as files are then the way to ask.
+    Rows that are sealed in this storage already are refused without --again:
+    what one holdout told is not counted by the other, so the promise of each
+    holds only for questions chosen without any answer of the other.
     With --format json or csv, 'everhold status' comes along with the promise.
 
     Exit codes:
@@ -180,8 +189,8 @@ def create(
         created = Holdout.create(
             *place, holdout=holdout, training=training, label=label, row_id=row_id, features=features.value,
             mechanism=mechanism, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-            dependence=_declared(groups=groups, model=model, independent=independent), allow_vacuous=allow_vacuous,
-            most_rows=most_rows,
+            dependence=_declared(groups=groups, model=model, independent=independent), again=again,
+            allow_vacuous=allow_vacuous, most_rows=most_rows,
         )  # fmt: skip
     with created:
         promise = created.certificate().promise

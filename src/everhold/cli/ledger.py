@@ -1,4 +1,4 @@
-"""Commands about the ledger: show, spent, verify."""
+"""Commands about the ledger: show, spent, verify, recover."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
 def register(app: typer.Typer) -> None:
     """Add the group `ledger`."""
-    app.add_typer(group, name="ledger", help="The record of everything that was asked: show, spent, verify.")
+    app.add_typer(group, name="ledger", help="The record of everything that was asked: show, spent, verify, recover.")
 
 
 @group.command()
@@ -98,8 +98,9 @@ def verify(
     Example:
       everhold ledger verify flights.db flights --certificate flights.json
 
-    The seals need the steward's key beside the sealed rows. Without it they are
-    left out, and 'checked' in the result does not name them.
+    The seals, and whether the database was set back to an older copy, need the
+    steward's key and the newest head beside the sealed rows. Without the key they
+    are left out, and 'checked' in the result does not name them.
 
     Exit codes:
       0  all is well
@@ -114,11 +115,40 @@ def verify(
         raise typer.Exit(_INTEGRITY)
 
 
+@group.command()
+def recover(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+    """Go on with a database that was set back: what it does not know of counts as spent.
+
+    Example:
+      everhold ledger recover flights.db flights
+
+    Better restore the newest backup, if there is one: then nothing is lost.
+    This is an act in the ledger, which the certificate shows. If the file of the
+    newest head, ledger.head, is lost as well, all that is left counts as spent.
+    What was left of allotments is taken back; allot it anew.
+
+    Exit codes:
+      0  recovered, or nothing was lost
+      4  no such holdout
+      7  it was altered, or cannot go on; nothing was changed
+      8  the steward's key is missing or another one
+    """
+    from everhold.holdout import Holdout
+
+    place, named = place_of(storage, name)
+    with Holdout.recover(address_of(place), named) as holdout:
+        status = holdout.status()
+    lost = status.get("lost", {"recoveries": 0, "questions": 0, "charges": 0})
+    show_record({"name": status["name"], "lost": lost, "remaining": status["remaining"]}, form)
+
+
 def _verified(storage: str, name: str, certificate_file: Path | None) -> dict[str, Any]:
     """What was checked and what was found."""
     from everhold.ledger import LedgerStore
     from everhold.ledger import verify as verify_ledger
     from everhold.ledger.database import database_path
+    from everhold.ledger.head_file import HeadFile
+    from everhold.sealing.storage import is_folder_name, rows_folder
 
     url = address_of(storage)
     with LedgerStore.open(url, create=False) as store:
@@ -126,11 +156,18 @@ def _verified(storage: str, name: str, certificate_file: Path | None) -> dict[st
         if not set(record.configuration) >= _NEEDED:
             report = verify_ledger(store, name, seal_key=None)
             return _result(report, ["hashes", "sums"], ["the holdout's configuration lacks what everhold wrote there"])
-        folder = database_path(url).with_suffix(".rows") / str(record.configuration["folder"])
+        if not is_folder_name(str(record.configuration["folder"])):
+            report = verify_ledger(store, name, seal_key=None)
+            return _result(report, ["hashes", "sums"], ["the holdout's folder is not one that everhold made"])
+        folder = rows_folder(database_path(url)) / str(record.configuration["folder"])
         seal_key, key_findings = _seal_key(folder, record)
         expected, certificate_findings = _expected(certificate_file, record)
-        report = verify_ledger(store, name, seal_key=seal_key, expected_head=expected)
-    kinds = {"hashes": True, "sums": True, "seals": report.keyed, "rows": True, "certificate": certificate_file}
+        head_file = None if seal_key is None else HeadFile.of(folder, holdout=record.id, seal_key=seal_key)
+        report = verify_ledger(store, name, seal_key=seal_key, expected_head=expected, head_file=head_file)
+    kinds = {
+        "hashes": True, "sums": True, "seals": report.keyed, "newest head": report.keyed, "rows": True,
+        "certificate": certificate_file,
+    }  # fmt: skip
     checked = [kind for kind, was_checked in kinds.items() if was_checked]
     return _result(report, checked, [*key_findings, *certificate_findings, *_row_findings(folder, record)])
 

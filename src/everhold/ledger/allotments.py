@@ -3,6 +3,9 @@
 A steward's act is an entry of the chain like any other, with the source `ACT` and no charge; a question that was asked
 on behalf of an analyst has the analyst's name in its public description. So every limit and all spending follow from
 the entries alone. The sums are kept beside the mechanism's state, under the same seal, to be at hand in a transaction.
+
+A recovery is an act, too, with the source `RECOVERY`: it says how much was answered that the ledger does not hold. As
+nobody knows on whose behalf, it takes back what was left of all allotments.
 """
 
 from __future__ import annotations
@@ -15,10 +18,16 @@ from everhold.errors import IntegrityError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ACT", "ANALYST", "LONGEST_NAME", "MOST", "Accounts", "Allotment", "acts_in"]
+__all__ = ["ACT", "ACTS", "ANALYST", "LONGEST_NAME", "MOST", "RECOVERY", "Accounts", "Allotment"]
 
 ACT = "allotment"
 """Source of the "answer" of an entry that is no question but a steward's act."""
+
+RECOVERY = "recovery"
+"""Source of the "answer" of an entry that says what the ledger lost."""
+
+ACTS = frozenset({ACT, RECOVERY})
+"""Sources of entries that are no questions."""
 
 ANALYST = "analyst"
 """Field of an entry's description: on whose behalf it was asked, or whom the act is about."""
@@ -66,12 +75,20 @@ class Accounts:
     """All allotments of a holdout at one moment.
 
     Attributes:
-        acts: How many entries of the ledger are acts of the steward.
+        acts: How many entries of the ledger are allotments.
         parts: Allotment by analyst, in the order of their first act.
+        recoveries: How many entries say what the ledger lost.
+        generation: Number of the last of them, which counts those that were lost, too.
+        lost_questions: Questions that were answered and lost, in all.
+        lost_charges: What they were charged.
     """
 
     acts: int = 0
     parts: dict[str, Allotment] = field(default_factory=dict)
+    recoveries: int = 0
+    generation: int = 0
+    lost_questions: int = 0
+    lost_charges: int = 0
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Accounts:
@@ -85,11 +102,13 @@ class Accounts:
             return cls()
         try:
             parts = [Allotment(*line) for line in stored["analysts"]]
-            found = cls(stored["acts"], {part.analyst: part for part in parts})
+            found = cls(stored["acts"], {part.analyst: part for part in parts}, *stored.get("lost", (0, 0, 0, 0)))
+            counts = (found.acts, found.recoveries, found.generation, found.lost_questions, found.lost_charges)
             sound = len(found.parts) == len(parts) and found._stored() == stored and all(map(_is_sound, parts))
-        except (KeyError, TypeError):
+            sound = sound and all(map(_is_count, counts))
+        except (AttributeError, KeyError, TypeError):
             sound = False
-        if not sound or not _is_count(found.acts):
+        if not sound:
             raise IntegrityError(
                 "the allotments in the ledger's head are not what everhold wrote; expected an unaltered ledger; "
                 "nothing was charged; verify the ledger"
@@ -98,14 +117,16 @@ class Accounts:
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The state with these accounts in it; unchanged if there never was an act."""
-        return {**state, _KEY: self._stored()} if self.acts else dict(state)
+        return {**state, _KEY: self._stored()} if self.acts or self.recoveries else dict(state)
 
     def _stored(self) -> dict[str, Any]:
+        lost = [self.recoveries, self.generation, self.lost_questions, self.lost_charges]
         return {
             "acts": self.acts,
             "analysts": [
                 [part.analyst, part.questions, part.charges, part.asked, part.charged] for part in self.parts.values()
             ],
+            **({"lost": lost} if self.recoveries else {}),
         }
 
     def allot(self, analyst: str, questions: int, charges: int) -> None:
@@ -119,6 +140,23 @@ class Accounts:
             raise ValueError(f"{analyst!r} has spent {before.asked} questions and was charged {before.charged} already")
         self.parts[analyst] = replace(before, questions=questions, charges=charges)
         self.acts += 1
+
+    def recover(self, questions: int, charges: int, *, generation: int) -> None:
+        """Count what was lost, and take back what was left of all allotments: any of them may have spent it."""
+        self.recoveries += 1
+        self.generation = generation
+        self.lost_questions += questions
+        self.lost_charges += charges
+        self.parts = {
+            name: replace(part, questions=part.asked, charges=part.charged) for name, part in self.parts.items()
+        }
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """What was lost, by name; nothing if there never was a recovery."""
+        if not self.recoveries:
+            return {}
+        return {"recoveries": self.recoveries, "questions": self.lost_questions, "charges": self.lost_charges}
 
     def spend(self, analyst: str, *, asked: int, charged: int) -> None:
         """Count what an analyst was answered.
@@ -136,10 +174,17 @@ class Accounts:
 
     def replay(self, description: Mapping[str, Any], answer: Mapping[str, Any], charged: int) -> str | None:
         """Take one entry of the ledger; returns what is wrong with it, in words."""
-        name = description.get(ANALYST)
+        name, source = description.get(ANALYST), answer.get("source")
+        questions, charges = description.get("questions"), description.get("charges")
         try:
-            if answer.get("source") == ACT:
-                questions, charges = description.get("questions"), description.get("charges")
+            if source == RECOVERY:
+                generation = description.get("generation")
+                sound = _is_count(questions) and _is_count(charges) and charges == charged
+                if not (sound and _is_count(generation) and generation > self.generation):
+                    self.recoveries += 1
+                    return "what was lost is malformed"
+                self.recover(int(questions or 0), charged, generation=int(generation))
+            elif source == ACT:
                 if not (_is_name(name) and _is_count(questions) and _is_count(charges)) or charged:
                     self.acts += 1
                     return "the allotment is malformed"
@@ -152,12 +197,7 @@ class Accounts:
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
         """Whether a head's state carries exactly these accounts."""
-        return bool(state.get(_KEY) == (self._stored() if self.acts else None))
-
-
-def acts_in(state: Mapping[str, Any]) -> int:
-    """How many entries up to this state are acts and no questions."""
-    return Accounts.from_state(state).acts
+        return bool(state.get(_KEY) == (self._stored() if self.acts or self.recoveries else None))
 
 
 def _is_sound(part: Allotment) -> bool:

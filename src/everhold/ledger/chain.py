@@ -2,10 +2,11 @@
 
 Entries are chained by SHA-256 over canonical JSON of all their fields, each as it is stored: a field that holds JSON
 goes in as its text. The chain starts at the hash of the holdout itself (its name, its identifier, when it was created,
-its configuration), so these are bound too. Two keyed seals go beside it:
+its configuration), so these are bound too. Three keyed seals go beside it:
 
+- the *entry seal* binds each entry to the steward's key, so that a stored answer can be believed by itself;
 - the *state seal* in each entry commits to the secret state of the mechanism after that entry;
-- the *head seal* in the head row binds state, charge and the whole chain up to there to the steward's key.
+- the *head seal* in the head row binds state, charge, all questions and the whole chain up to there to that key.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import hashlib
 import hmac
 import json
 
-__all__ = ["canonical", "entry_hash", "genesis_hash", "head_seal", "state_seal"]
+__all__ = ["canonical", "entry_hash", "entry_seal", "genesis_hash", "head_seal", "state_seal"]
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
@@ -91,15 +92,29 @@ def entry_hash(
     )
 
 
+def entry_seal(key: bytes, *, holdout: str, entry_hash: str) -> str:
+    """HMAC-SHA256 of an entry, by its hash: without the key nobody can write an entry that is believed."""
+    return _seal(key, {"entry": entry_hash, "holdout": holdout})
+
+
 def state_seal(key: bytes, *, holdout: str, sequence: int, state: str) -> str:
     """HMAC-SHA256 of the mechanism's state (canonical JSON) after entry number `sequence`."""
     # Keyed, because a noisy threshold has some 40 bits of entropy: a plain hash of it could be inverted by trying all.
     return _seal(key, {"holdout": holdout, "sequence": sequence, "state": state})
 
 
-def head_seal(key: bytes, *, holdout: str, sequence: int, charged: int, entry_hash: str, state: str) -> str:
+def head_seal(
+    key: bytes, *, holdout: str, sequence: int, charged: int, entry_hash: str, questions_hash: str, state: str
+) -> str:
     """HMAC-SHA256 of the whole head: without the key a rewritten chain cannot be given a valid head."""
     return _seal(
         key,
-        {"charged": charged, "entry_hash": entry_hash, "holdout": holdout, "sequence": sequence, "state": state},
+        {
+            "charged": charged,
+            "entry_hash": entry_hash,
+            "holdout": holdout,
+            "questions_hash": questions_hash,
+            "sequence": sequence,
+            "state": state,
+        },
     )

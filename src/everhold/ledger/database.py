@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import time
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["connect", "database_errors", "database_path", "migrate"]
 
 _SECONDS_BETWEEN_TRIES = 0.02
+_REVISION = re.compile("[0-9a-f]{4,12}")
 
 
 def database_path(url: str) -> Path:
@@ -134,10 +136,20 @@ def migrate(engine: Engine, *, create: bool) -> None:
 
 
 def _revision(connection: Connection) -> str | None:
+    """The revision of the tables; None if there are none.
+
+    Raises:
+        IntegrityError: If the table of the revision is there, and holds none or something else.
+    """
     if not connection.dialect.has_table(connection, VERSION_TABLE):
         return None
-    revision: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-    return revision
+    found = connection.execute(text(f"SELECT * FROM {VERSION_TABLE}")).all()
+    if len(found) != 1 or len(found[0]) != 1 or not _REVISION.fullmatch(str(found[0][0])):
+        raise IntegrityError(
+            f"the table {VERSION_TABLE} of the ledger does not hold one revision; expected it as everhold wrote it; "
+            "restore a backup"
+        )
+    return str(found[0][0])
 
 
 def _upgrade(connection: Connection) -> None:

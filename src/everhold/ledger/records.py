@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from everhold.ledger.allotments import acts_in
+from everhold.ledger.allotments import Accounts
 
 __all__ = ["Committed", "Entry", "Head", "HoldoutRecord", "Outcome", "Question"]
 
@@ -80,18 +80,26 @@ class Head:
         sequence: Number of the last entry, 0 before the first.
         charged: Sum of all charges.
         entry_hash: Hash of the last entry, or of the sealed holdout before the first.
+        questions_hash: SHA-256 of the fingerprints of all questions, in order.
         state: The mechanism's state (secret).
     """
 
     sequence: int
     charged: int
     entry_hash: str
+    questions_hash: str
     state: dict[str, Any] = field(repr=False)
 
     @property
+    def accounts(self) -> Accounts:
+        """The accounts in the state."""
+        return Accounts.from_state(self.state)
+
+    @property
     def asked(self) -> int:
-        """Number of different questions in the ledger; every entry is one, but for acts of the steward."""
-        return self.sequence - acts_in(self.state)
+        """Number of different questions that were asked: every entry is one but for acts, and lost ones count."""
+        accounts = self.accounts
+        return self.sequence - accounts.acts - accounts.recoveries + accounts.lost_questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,7 @@ class Entry:
         state_seal: Keyed commitment to the state after the batch this entry came in.
         previous_hash: Hash of the entry before.
         entry_hash: Hash of this entry.
+        entry_seal: Keyed commitment to this entry.
     """
 
     sequence: int
@@ -119,3 +128,4 @@ class Entry:
     state_seal: str
     previous_hash: str
     entry_hash: str
+    entry_seal: str

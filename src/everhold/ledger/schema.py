@@ -5,7 +5,7 @@ JSON is stored as canonical text, not as a JSON column: the hash chain is over b
 
 from __future__ import annotations
 
-from sqlalchemy import Column, ForeignKey, Integer, MetaData, Table, Text, UniqueConstraint
+from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
 __all__ = ["CURRENT_REVISION", "VERSION_TABLE", "entries", "head", "holdouts", "metadata"]
 
@@ -35,6 +35,7 @@ head = Table(
     Column("charged", Integer, nullable=False),
     Column("state", Text, nullable=False),
     Column("entry_hash", Text, nullable=False),
+    Column("questions_hash", Text, nullable=False),
     Column("head_seal", Text, nullable=False),
     sqlite_strict=True,
 )
@@ -52,6 +53,8 @@ entries = Table(
     Column("state_seal", Text, nullable=False),
     Column("previous_hash", Text, nullable=False),
     Column("entry_hash", Text, nullable=False),
+    Column("entry_seal", Text, nullable=False),
     UniqueConstraint("holdout_id", "question"),
+    Index("entries_in_order", "holdout_id", "sequence", "question"),  # all questions can be read without their answers
     sqlite_strict=True,
 )

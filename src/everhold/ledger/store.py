@@ -17,7 +17,9 @@ from sqlalchemy.pool import QueuePool
 from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError
 from everhold.ledger import statements
 from everhold.ledger.chain import canonical
+from everhold.ledger.completeness import AllQuestions
 from everhold.ledger.database import connect, database_errors, database_path, migrate
+from everhold.ledger.head_file import Reached
 from everhold.ledger.records import Committed, Entry, Head, HoldoutRecord, Outcome, Question
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from typing import Self, TypeAlias
 
     from sqlalchemy import Connection, Engine
+
+    from everhold.ledger.head_file import HeadFile
 
     Step: TypeAlias = Callable[[dict[str, Any], list[int]], tuple[dict[str, Any], Sequence[Outcome | None]]]
 
@@ -112,7 +116,13 @@ class LedgerStore:
         self._engine.dispose()
 
     def create(
-        self, name: str, configuration: dict[str, Any], state: dict[str, Any], *, seal_key: bytes
+        self,
+        name: str,
+        configuration: dict[str, Any],
+        state: dict[str, Any],
+        *,
+        seal_key: bytes,
+        head_file: Callable[[str], HeadFile] | None = None,
     ) -> HoldoutRecord:
         """Record a new holdout with the mechanism's first state.
 
@@ -121,6 +131,7 @@ class LedgerStore:
             configuration: Public facts, plain JSON data; never altered afterwards.
             state: The mechanism's first state (secret), plain JSON data.
             seal_key: The steward's key for the keyed seals.
+            head_file: From the new identifier to the file that keeps the newest head.
 
         Raises:
             HoldoutRejected: If the name is taken or is not usable.
@@ -137,7 +148,9 @@ class LedgerStore:
                 raise HoldoutRejected(
                     f"there is a holdout named {name!r} already; expected a new name; nothing was created", name=name
                 )
-            statements.insert_holdout(connection, record, state, seal_key=seal_key)
+            head = statements.insert_holdout(connection, record, state, seal_key=seal_key)
+            if head_file is not None:
+                head_file(record.id).create(Reached.of(head))
         return record
 
     def names(self) -> list[str]:
@@ -154,30 +167,56 @@ class LedgerStore:
         with database_errors(), self._transaction() as connection:
             return statements.read_holdout(statements.find_holdout(connection, name))
 
-    def head(self, holdout_id: str) -> Head:
-        """Where the ledger of that holdout stands."""
-        with database_errors(), self._transaction() as connection:
-            return statements.read_head(statements.find_head(connection, holdout_id))
+    def head(self, holdout_id: str, *, seal_key: bytes | None = None, head_file: HeadFile | None = None) -> Head:
+        """Where the ledger of that holdout stands.
 
-    def find(self, holdout_id: str, question: str) -> Entry | None:
-        """The entry that answered the question with that fingerprint, or None."""
+        Args:
+            holdout_id: From `record`.
+            seal_key: The steward's key, to check the head's seal; None believes the database.
+            head_file: The newest head that is known; nothing older is returned, and it follows a newer one.
+
+        Raises:
+            HoldoutNotFound: If there is no such holdout.
+            IntegrityError: If the head was altered or set back.
+        """
+        known = None if head_file is None else head_file.read()  # first: the database is never behind it
+        with database_errors(), self._transaction() as connection:
+            if seal_key is None:
+                return statements.read_head(statements.find_head(connection, holdout_id))
+            head = statements.sealed_head(connection, holdout_id, seal_key=seal_key)
+            if head_file is not None and known is not None:
+                statements.check_reached(connection, holdout_id, head, known, seal_key=seal_key)
+        if head_file is not None and known is not None and Reached.of(head) != known:
+            head_file.advance(head)
+        return head
+
+    def find(self, holdout_id: str, question: str, *, seal_key: bytes) -> Entry | None:
+        """The entry that answered the question with that fingerprint, or None.
+
+        Raises:
+            IntegrityError: If the entry was altered.
+        """
         with database_errors(), self._transaction() as connection:
             wanted = {"holdout": holdout_id, "fingerprint": question}
             row = connection.execute(statements.ENTRY, wanted).first()
-        return None if row is None else statements.read_entry(row._asdict())
+        return None if row is None else statements.read_entry(row._asdict(), seal_key=seal_key)
 
-    def answered(self, holdout_id: str, questions: Sequence[Question]) -> set[str]:
+    def answered(self, holdout_id: str, questions: Sequence[Question], *, seal_key: bytes) -> set[str]:
         """Fingerprints of those questions that have an entry."""
         with database_errors(), self._transaction() as connection:
-            return set(statements.answered(connection, holdout_id, questions))
+            return set(statements.answered(connection, holdout_id, questions, seal_key=seal_key))
 
-    def entries(self, holdout_id: str, start: int = 0, limit: int | None = None) -> Iterator[Entry]:
+    def entries(self, holdout_id: str, start: int = 0, limit: int | None = None, *, seal_key: bytes) -> Iterator[Entry]:
         """The entries in order, read page by page; nothing stays locked in between.
 
         Args:
             holdout_id: From `record`.
             start: How many entries to leave out at the beginning.
             limit: At most so many; None for all.
+            seal_key: The steward's key.
+
+        Raises:
+            IntegrityError: If an entry was altered.
         """
         end = None if limit is None else start + limit
         while end is None or start < end:
@@ -185,13 +224,19 @@ class LedgerStore:
             with database_errors(), self._transaction() as connection:
                 page = {"holdout": holdout_id, "after": start, "size": size}
                 rows = connection.execute(statements.PAGE, page).all()
-            yield from (statements.read_entry(row._asdict()) for row in rows)
+            yield from (statements.read_entry(row._asdict(), seal_key=seal_key) for row in rows)
             if len(rows) < size:
                 return
             start += size
 
     def commit(
-        self, holdout_id: str, questions: Sequence[Question], step: Step, *, seal_key: bytes
+        self,
+        holdout_id: str,
+        questions: Sequence[Question],
+        step: Step,
+        *,
+        seal_key: bytes,
+        head_file: HeadFile | None = None,
     ) -> list[Committed | None]:
         """Answer questions and record the answers in one durable transaction.
 
@@ -205,20 +250,27 @@ class LedgerStore:
                 the new state and one outcome for each, None for a question that is left out: nothing is recorded
                 about it, and it can be asked again. Called once, or not at all if every question is a repeat.
             seal_key: The steward's key.
+            head_file: The newest head that is known. If the database is older, nothing is answered, stored answers
+                included; if it is newer, the file follows before this returns.
 
         Returns:
             One `Committed` for each question, in the order asked; None where it was left out.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
-            IntegrityError: If the head does not carry this key's seal.
+            IntegrityError: If the head or a stored answer does not carry this key's seal, an entry is missing, or the
+                database was set back.
             ValueError: If a fingerprint, a description or what `step` returned is malformed; nothing is recorded.
         """
         _check_questions(questions)
         with self._transaction(writing=True) as connection:
             with database_errors():
-                head = statements.locked_head(connection, holdout_id, seal_key=seal_key)
-                known = statements.answered(connection, holdout_id, questions)
+                head = statements.sealed_head(connection, holdout_id, seal_key=seal_key, locked=True)
+                reached = None if head_file is None else head_file.read()
+                if reached is not None:
+                    statements.check_reached(connection, holdout_id, head, reached, seal_key=seal_key)
+                everything = AllQuestions.checked(connection, holdout_id, head)
+                known = statements.answered(connection, holdout_id, questions, seal_key=seal_key)
             fresh = _first_positions(questions, known)
             charges: dict[int, int] = {}
             state = head.state
@@ -228,11 +280,17 @@ class LedgerStore:
                 if taken:
                     state = json.loads(canonical(new_state))
                     new = [questions[index] for index in taken]
+                    everything = everything.and_then(question.fingerprint for question in new)
                     with database_errors():
-                        known |= statements.append(
-                            connection, holdout_id, head, new, list(taken.values()), state, seal_key=seal_key
-                        )
+                        head, added = statements.append(
+                            connection, holdout_id, head, new, list(taken.values()), state,
+                            questions_hash=everything.hash, seal_key=seal_key,
+                        )  # fmt: skip
+                    known |= added
+                    everything.remember(connection, holdout_id)
                 charges = {index: outcome.charged for index, outcome in taken.items()}
+        if head_file is not None and reached is not None and Reached.of(head) != reached:
+            head_file.advance(head)
         in_order = (known.get(question.fingerprint) for question in questions)
         return [
             None

@@ -5,6 +5,7 @@ The sums are also those of every analyst, which must be within the allotment at 
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 from dataclasses import dataclass, field
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import IntegrityError
 from everhold.ledger import chain
 from everhold.ledger.allotments import Accounts
+from everhold.ledger.statements import HASHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from everhold.ledger.head_file import HeadFile, Reached
     from everhold.ledger.records import Head
     from everhold.ledger.store import LedgerStore
 
@@ -24,21 +27,17 @@ __all__ = ["Finding", "VerificationReport", "check_chain", "check_unaltered", "v
 
 _TEXTS = {
     "holdouts": ("id", "name", "created"),
-    "head": ("holdout_id", "entry_hash", "head_seal"),
-    "entries": ("holdout_id", "question", "asked_at", "state_seal", "previous_hash", "entry_hash"),
+    "head": ("holdout_id", "entry_hash", "questions_hash", "head_seal"),
+    "entries": ("holdout_id", "question", "asked_at", "state_seal", "previous_hash", "entry_hash", "entry_seal"),
 }
 _COUNTS = {"holdouts": (), "head": ("sequence", "charged"), "entries": ("sequence", "charged")}
-_HASHED = (
-    "sequence",
-    "question",
-    "description",
-    "answer",
-    "charged",
-    "asked_at",
-    "state_seal",
-    "previous_hash",
-)
 _JSON = {"holdouts": ("configuration",), "head": ("state",), "entries": ("description", "answer")}
+
+
+_SET_BACK = (
+    "the ledger was set back or went another way: it does not pass through entry {}, the newest one that was answered; "
+    "restore the newest backup, or run 'everhold ledger recover'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,12 @@ class VerificationReport:
 
 
 def verify(
-    store: LedgerStore, name: str, *, seal_key: bytes | None, expected_head: tuple[int, str] | None = None
+    store: LedgerStore,
+    name: str,
+    *,
+    seal_key: bytes | None,
+    expected_head: tuple[int, str] | None = None,
+    head_file: HeadFile | None = None,
 ) -> VerificationReport:
     """Check one holdout's ledger; writers are not held up meanwhile.
 
@@ -86,18 +90,24 @@ def verify(
         store: The open ledger.
         name: The holdout's name.
         seal_key: The steward's key, to check the seals as well; None leaves them out.
-        expected_head: Sequence and entry hash from an earlier certificate. Only this shows that the whole file was
-            replaced by an older copy of itself.
+        expected_head: Sequence and entry hash from an earlier certificate.
+        head_file: The newest head, beside the steward's key. Only this and a certificate show that the whole database
+            was replaced by an older copy of itself.
 
     Raises:
         HoldoutNotFound: If there is no such holdout.
         IntegrityError: If the file is so damaged that it cannot be read.
     """
+    newest = None if head_file is None else head_file.find()  # before the database: it is never ahead of it
     with store.snapshot(name) as snapshot:
         report = check_chain(
-            snapshot.holdout, snapshot.head, snapshot.entries, seal_key=seal_key, expected_head=expected_head
-        )
+            snapshot.holdout, snapshot.head, snapshot.entries,
+            seal_key=seal_key, expected_head=expected_head, newest=newest,
+        )  # fmt: skip
     damage = tuple(Finding(None, f"the database finds its file damaged: {what}") for what in snapshot.damage)
+    if head_file is not None and newest is None:
+        missing = f"{head_file.path.name} beside the steward's key, the newest head, is missing or was altered"
+        damage += (Finding(None, missing),)
     return VerificationReport(report.name, report.entries, damage + report.findings, report.keyed)
 
 
@@ -125,17 +135,21 @@ def check_chain(
     *,
     seal_key: bytes | None,
     expected_head: tuple[int, str] | None = None,
+    newest: Reached | None = None,
 ) -> VerificationReport:
     """The same on plain rows (field by name, JSON fields as text), as the tables hold them; reads `entries` once."""
     findings = [Finding(None, f"the holdout {what}") for what in _malformed("holdouts", holdout)]
-    walk = _Walk(str(holdout["id"]), "" if findings else _genesis(holdout), expected_head)
+    walk = _Walk(str(holdout["id"]), "" if findings else _genesis(holdout), seal_key)
+    if expected_head is not None:
+        walk.expect(expected_head, "the chain does not pass through the expected head: entries are gone or replaced")
+    if newest is not None:
+        walk.expect((newest.sequence, newest.entry_hash), _SET_BACK.format(newest.sequence))
     for row in entries:
         findings.extend(walk.step(row))
     findings.extend(Finding(None, f"the head {what}") for what in _head_findings(head, walk, seal_key))
-    if not walk.expected_met:
-        findings.append(
-            Finding(None, "the chain does not pass through the expected head: entries are gone or replaced")
-        )
+    if newest is not None and walk.accounts.generation > newest.generation:  # it went on from before the newest head
+        walk.unmet.pop((newest.sequence, newest.entry_hash), None)
+    findings += [Finding(None, what) for what in walk.unmet.values()]
     return VerificationReport(str(holdout["name"]), walk.entries, tuple(findings), keyed=seal_key is not None)
 
 
@@ -150,17 +164,20 @@ class _Walk:
 
     holdout: str
     previous: str
-    expected_head: tuple[int, str] | None
+    seal_key: bytes | None
     entries: int = 0
     sequence: int = 0
     charged: int = 0
     state_seal: str | None = None
-    expected_met: bool = False
+    unmet: dict[tuple[int, str], str] = field(default_factory=dict)
     questions: set[str] = field(default_factory=set)
+    questions_hash: Any = field(default_factory=hashlib.sha256)
     accounts: Accounts = field(default_factory=Accounts)
 
-    def __post_init__(self) -> None:
-        self.expected_met = self.expected_head in (None, (0, self.previous))
+    def expect(self, head: tuple[int, str], otherwise: str) -> None:
+        """The chain has to pass through a head; what to say if it does not."""
+        if head != (0, self.previous):
+            self.unmet[head] = otherwise
 
     def step(self, row: Mapping[str, Any]) -> Iterator[Finding]:
         """Take one entry and say what is wrong with it."""
@@ -169,6 +186,7 @@ class _Walk:
         malformed = list(_malformed("entries", row))
         if malformed:  # its fields cannot be trusted; go on as if it were the entry expected here
             self.sequence, self.previous = expected, str(row["entry_hash"])
+            self.questions_hash.update(str(row["question"]).encode(errors="replace"))
             yield from (Finding(expected, f"the entry {what}") for what in malformed)
             return
         number = row["sequence"]
@@ -178,6 +196,8 @@ class _Walk:
             yield Finding(number, "the entry does not continue the one before it")
         if row["entry_hash"] != _entry_hash(self.holdout, row):
             yield Finding(number, "the entry was altered: its hash is not that of its fields")
+        if self.seal_key is not None and not self._sealed(row, self.seal_key):
+            yield Finding(number, "the entry does not carry the seal of this key")
         if row["question"] in self.questions:
             yield Finding(number, "the entry's question had been answered before")
         broken = self.accounts.replay(json.loads(row["description"]), json.loads(row["answer"]), row["charged"])
@@ -189,12 +209,16 @@ class _Walk:
         self.sequence, self.previous, self.state_seal = row["sequence"], row["entry_hash"], row["state_seal"]
         self.charged += row["charged"]
         self.questions.add(row["question"])
-        if (self.sequence, self.previous) == self.expected_head:
-            self.expected_met = True
+        self.questions_hash.update(row["question"].encode())
+        self.unmet.pop((self.sequence, self.previous), None)
+
+    def _sealed(self, row: Mapping[str, Any], key: bytes) -> bool:
+        seal = chain.entry_seal(key, holdout=self.holdout, entry_hash=row["entry_hash"])
+        return hmac.compare_digest(seal.encode(), row["entry_seal"].encode())
 
 
 def _entry_hash(holdout: str, row: Mapping[str, Any]) -> str:
-    return chain.entry_hash(holdout=holdout, **{name: row[name] for name in _HASHED})
+    return chain.entry_hash(holdout=holdout, **{name: row[name] for name in HASHED})
 
 
 def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None) -> Iterator[str]:
@@ -208,6 +232,8 @@ def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None)
         yield "does not carry the hash of the last entry"
     if head["charged"] != walk.charged:
         yield f"says that {head['charged']} was charged, but the entries add up to {walk.charged}"
+    if head["questions_hash"] != walk.questions_hash.hexdigest():
+        yield "was written for other questions than those of the entries"
     if not walk.accounts.agree_with(json.loads(head["state"])):
         yield "has allotments, or spending of them, that do not follow from the entries"
     if seal_key is not None:
@@ -222,6 +248,7 @@ def _seal_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes) -> Ite
         sequence=head["sequence"],
         charged=head["charged"],
         entry_hash=head["entry_hash"],
+        questions_hash=head["questions_hash"],
         state=state,
     )
     if not hmac.compare_digest(seal.encode(), head["head_seal"].encode()):

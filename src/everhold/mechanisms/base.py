@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -277,6 +277,29 @@ class Mechanism(ABC):
     def remaining(self, state: State) -> dict[str, int]:
         """What is left of the budget, by name."""
         return {"questions": max(self.queries - state.asked, 0)}
+
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """The state that goes on after answers of which only the number is known: the ledger lost them.
+
+        Whoever has seen them may use them, so they count like all others.
+
+        Args:
+            state: The last state that is known.
+            asked: Questions that were answered since; None if nobody knows, and then all that are left count as spent.
+            charged: What they were charged; None likewise.
+            noise: Source of randomness, for what has to be drawn anew.
+
+        Raises:
+            ValueError: If nothing can be promised any more.
+        """
+        left = self.queries - state.asked
+        lost = left if asked is None else min(asked, left)
+        spent = self._charges_left(state) if charged is None else charged
+        return replace(state, asked=state.asked + lost, overfits=state.overfits + spent)
+
+    def _charges_left(self, state: State) -> int:
+        """The most that can still be charged; here every answer costs one."""
+        return self.queries - state.asked
 
     def not_excluded(
         self, low_mean: NDArray[np.float64], high_mean: NDArray[np.float64], *, rows: int, log_inverse_level: ArrayLike

@@ -156,6 +156,12 @@ class GuessAndCheck(Mechanism):
             done += 1
         return state, replies
 
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """Weights depend on the two counts alone, so with both of them it goes on as if nothing had been lost (S3)."""
+        if asked is None or charged is None:
+            raise ValueError("the number of answers is lost, too, and the next interval depends on it")
+        return replace(state, asked=state.asked + asked, overfits=state.overfits + charged)
+
     def _release(self, state: State, total: int, level: NDArray[np.float64], replies: Replies, position: int) -> State:
         cell = min(total * self.grid // self.steps, self.grid - 1)
         middle, reach = np.array([(cell + 0.5) / self.grid]), np.array([0.5 / self.grid])

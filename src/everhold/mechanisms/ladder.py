@@ -167,6 +167,18 @@ class Ladder(Mechanism):
             shown, low, high = 1.0 - shown, 1.0 - high, 1.0 - low
         replies.put(where, shown, (low, high), source)
 
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """Lost submissions that were no new best leave it as it is; if one was, nobody knows the best any more.
+
+        To fall back to an earlier best would show a course that the tree of all submissions does not have (S3).
+        """
+        if charged:
+            raise ValueError("a new best was shown and is lost, and a leaderboard cannot go on from an earlier one")
+        return super().after_loss(state, asked=asked, charged=charged, noise=noise)
+
+    def _charges_left(self, state: State) -> int:
+        return 0  # only for when nothing is answered any more
+
     def best(self, state: State) -> tuple[float, float, float]:
         """The best score so far, with an interval for the best population value among all submissions so far.
 

@@ -164,6 +164,9 @@ class PrivacyBudget(GaussianNoise):
         """How many more questions of this price, at least 1, are answered."""
         return max(min(self.queries - state.asked, self._left(state) // price), 0)
 
+    def _charges_left(self, state: State) -> int:
+        return self._left(state)
+
     def can_pay(self, state: State, price: int) -> bool:
         """Whether one more question of this price would be answered."""
         return self.affords(state, price) > 0

@@ -238,6 +238,14 @@ class Thresholdout(Mechanism):
                 done += 1
         return state, replies
 
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """The epoch in progress ends and counts as one: its threshold may be lost, and never comes into force again."""
+        after = super().after_loss(state, asked=asked, charged=charged, noise=noise)
+        return State(after.asked, min(after.overfits + 1, self.overfits), self._threshold_noise(noise))
+
+    def _charges_left(self, state: State) -> int:
+        return self.overfits - state.overfits
+
     def _margin_and_epsilon(self) -> tuple[float, float]:
         error = _cached_error(self)
         return self.threshold + error.total - error.leak.bias, error.leak.epsilon

@@ -15,7 +15,7 @@ from everhold.privacy.discrete import (
     discrete_laplace_exceedance,
     discrete_laplace_pmf,
 )
-from everhold.privacy.noise import LARGEST_SCALE, Noise, SecureNoise, SeededNoise
+from everhold.privacy.noise import LARGEST_SCALE, KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.privacy.subsampling import Scheme, SubsampledBitsCurve, SubsampledCurve
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "ComposedCurve",
     "GaussianCurve",
     "GroupCurve",
+    "KeyedNoise",
     "Noise",
     "PrivacyCurve",
     "PureCurve",

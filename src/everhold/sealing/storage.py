@@ -17,10 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["DEFAULT_STORAGE", "check_name", "check_name_is_free", "new_folder", "remove_folder", "storage_url"]
+__all__ = [
+    "DEFAULT_STORAGE",
+    "check_name",
+    "check_name_is_free",
+    "is_folder_name",
+    "new_folder",
+    "remove_folder",
+    "rows_folder",
+    "storage_url",
+]
 
 DEFAULT_STORAGE = "sqlite:///everhold.db"
 _NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
+_FOLDERS = re.compile(rf"{_NAMES.pattern}-[0-9a-f]{{8}}")
 
 
 def storage_url(storage: str | Path) -> str:
@@ -45,6 +55,16 @@ def check_name(name: str) -> None:
         )
 
 
+def rows_folder(database: Path) -> Path:
+    """Where the private folders of a database's holdouts are."""
+    return database.with_suffix(".rows")
+
+
+def is_folder_name(folder: str) -> bool:
+    """Whether it is the name of a folder that `new_folder` makes: a plain name that leads nowhere else."""
+    return _FOLDERS.fullmatch(folder) is not None
+
+
 def new_folder(database: Path, name: str) -> Path:
     """A private folder for the rows, beside the database; the database's own folder must be there already."""
     if not database.parent.is_dir():
@@ -52,7 +72,7 @@ def new_folder(database: Path, name: str) -> Path:
             f"the folder {str(database.parent)!r} of the storage does not exist; expected an existing one; "
             "create it first; nothing was created"
         )
-    folder = database.with_suffix(".rows") / f"{name}-{secrets.token_hex(4)}"
+    folder = rows_folder(database) / f"{name}-{secrets.token_hex(4)}"
     try:
         private_folder(folder.parent)  # mkdir(parents=True) would make this one as the umask says
         private_folder(folder)

@@ -75,6 +75,7 @@ def upgrade() -> None:
         sa.Column("charged", sa.Integer, nullable=False),
         sa.Column("state", sa.Text, nullable=False),
         sa.Column("entry_hash", sa.Text, nullable=False),
+        sa.Column("questions_hash", sa.Text, nullable=False),
         sa.Column("head_seal", sa.Text, nullable=False),
         sqlite_strict=True,
     )
@@ -90,9 +91,11 @@ def upgrade() -> None:
         sa.Column("state_seal", sa.Text, nullable=False),
         sa.Column("previous_hash", sa.Text, nullable=False),
         sa.Column("entry_hash", sa.Text, nullable=False),
+        sa.Column("entry_seal", sa.Text, nullable=False),
         sa.UniqueConstraint("holdout_id", "question"),
         sqlite_strict=True,
     )
+    op.create_index("entries_in_order", "entries", ["holdout_id", "sequence", "question"])
     if op.get_bind().dialect.name == "sqlite":
         for trigger in SQLITE_TRIGGERS:
             op.execute(trigger)
