@@ -232,6 +232,8 @@ class Desk:
     def buy(self, purchase: Purchase[Any, Result], *, strict: bool = False) -> Result:
         """One draw of its own, in one transaction with what it costs."""
         mechanism = paying(self.mechanism)
+        if self.store.find(self.record.id, purchase.question) is None:
+            self.preparation.watch(purchase.means)
         asked = [Question(purchase.question, {**purchase.description, "shown": purchase.shown[:_MOST_SHOWN]})]
 
         def pricing(state: State) -> Quote:

@@ -151,6 +151,9 @@ class Holdout:
             HoldoutRejected: If the rows or settings cannot be sealed. Nothing was created.
             DependenceError: If the dependence does not match the rows. Nothing was created.
             ValueError: If the wish makes no sense. Nothing was created.
+
+        Warns:
+            DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`.
         """
         check_name(name)
         seed = None if seed is None else operator.index(seed)
@@ -174,9 +177,8 @@ class Holdout:
             configuration = make_configuration(folder, sealed, chosen, key, label=label, row_id=row_id, seed=seed)
             state = chosen.start(noise_of(seed, asked=-1))
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
-            if sealed.training_rows and chosen.dependence.binomial_tails:
-                found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, brief=True)
-                warn_of_dependence(found, declared=dependence is not None)
+            if sealed.training_rows:
+                warn_of_dependence(diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, brief=True))
             store = LedgerStore.open(url)
             record = store.create(name, configuration, bound_state(state, configuration), seal_key=key.seal_key)
         except BaseException:
@@ -342,6 +344,10 @@ class Holdout:
 
         Raises:
             QueryRejected: If the question cannot be asked; nothing was charged.
+
+        Warns:
+            DependenceWarning: If its values on the training rows are worth fewer rows than is declared; nothing was
+                charged yet.
         """
         if isinstance(query, PricedQuery):
             return self._desk.buy(self._desk.prepare_purchase(query, guess, tolerance), strict=strict)

@@ -138,6 +138,11 @@ class Purchase(ABC, Generic[Seen, Result]):
         """SHA-256 of the description, in hex."""
         return digest(self.description)
 
+    @property
+    def means(self) -> tuple[BoundQuery, ...]:
+        """The means of rows that it is about, if it is about such."""
+        return ()
+
     @abstractmethod
     def price(self, mechanism: PrivacyBudget) -> Price:
         """What it would cost."""

@@ -31,7 +31,13 @@ the tree, `with_grid_values` and `frame_totals` narwhals expressions for every f
 
 from everhold.queries.expressions.frames import frame_totals, with_grid_values
 from everhold.queries.expressions.parse import parse
-from everhold.queries.expressions.sql import part_totals_sql, row_values_sql, totals_sql
+from everhold.queries.expressions.sql import (
+    part_totals_sql,
+    positioned_values_sql,
+    row_values_sql,
+    stretch_totals_sql,
+    totals_sql,
+)
 from everhold.queries.expressions.tree import ColumnKind, Expression, RowValue
 
 __all__ = [
@@ -41,7 +47,9 @@ __all__ = [
     "frame_totals",
     "parse",
     "part_totals_sql",
+    "positioned_values_sql",
     "row_values_sql",
+    "stretch_totals_sql",
     "totals_sql",
     "with_grid_values",
 ]
