@@ -50,7 +50,6 @@ def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOp
         for suspect in found.suspects:
             advice = found.suggestion(suspect, shell=True)
             note(f"{suspect.column}: if rows were drawn together or follow each other, declare {advice}")
-            )
         if not found.suspects:
             note("no column speaks clearly against what is declared")
         if found.informative:
