@@ -76,7 +76,7 @@ def wandering_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: float = 1
 def wandering_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -> Wandering:
     """Of values in order with mean 0 and variance 1; shape (rows,)."""
     stretch = stretch_of_rows(len(values))
-    sums = np.bincount(stretch, weights=values)[None, :]
+    sums = np.asarray(np.bincount(stretch, weights=values), dtype=np.float64)[None, :]
     kurtoses = np.array([float(np.mean(values**4))])
     return wandering(sums, np.bincount(stretch), kurtoses=kurtoses, promised=promised)
 

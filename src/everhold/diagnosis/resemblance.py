@@ -128,6 +128,8 @@ def _components(
     correlation = (signal - noise) / variance if variance > 0.0 else 0.0
     spread = abs(1.0 - correlation) * (1.0 + (size - 1.0) * correlation)
     error = spread * math.sqrt(2.0 / (size * max(size - 1.0, 1e-9) * between_dof))
+    if not between + within > 0.0:  # nothing differs inside groups, nor from the next one
+        return Resemblance(0.0, error, 1.0)
     total = between_dof + within_dof
     share, mean = between / (between + within), between_dof / total
     moment = (kurtosis - 3.0) * (leverage - between_dof**2 / total) + 2.0 * between_dof * within_dof / total
