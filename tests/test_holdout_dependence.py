@@ -95,6 +95,7 @@ def test_an_answer_explains_what_the_dependence_costs(tmp_path):
         assert "2,000 sealed rows are worth 500 independent ones" in holdout.ask("sick > 0.5").explain()
 
 
+@pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")  # seasons last longer than any chain of days
 class TestSeattleWeather:
     """Daily weather of a real city: learn from two years, leave two weeks out, seal the next two."""
 
@@ -184,8 +185,15 @@ class TestSeattleWeather:
             self.create(tmp_path / "s.db", eh.GaussianAR1(0.6, order_by="date", state="breeze", gap=14))
 
     def test_declared_independent_a_warning_names_the_column(self, tmp_path):
-        with pytest.warns(eh.DependenceWarning, match=r"'date'.*radius would be about"):
+        with pytest.warns(eh.DependenceWarning, match=r"'date' resemble each other in 'rain'.*and 731 are promised"):
             self.create(tmp_path / "s.db", None, label="rain")
+
+    def test_seasons_last_longer_than_a_chain_of_days(self, tmp_path):
+        chain = eh.MarkovChain.fit(self.past, order_by="date", state="rain", gap=14)
+        with pytest.warns(eh.DependenceWarning, match="stretch"):
+            holdout = self.create(tmp_path / "s.db", chain)
+        with holdout, pytest.warns(eh.DependenceWarning, match="temp_max > 20.*nothing was charged yet"):
+            holdout.ask("temp_max > 20")
 
 
 class TestGapRowsThatSomebodyHasSeen:

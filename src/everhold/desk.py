@@ -287,6 +287,8 @@ class Desk:
     def buy(self, purchase: Purchase[Any, Result], *, strict: bool = False) -> Result:
         """One draw of its own, in one transaction with what it costs."""
         mechanism = paying(self.mechanism)
+        if self.find(purchase.question) is None:
+            self.preparation.watch(purchase.means)
         described = {**purchase.description, "shown": purchase.shown[:_MOST_SHOWN]}
         asked = [Question(purchase.question, marked(described, by_position=purchase.by_position))]
 

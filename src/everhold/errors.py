@@ -14,7 +14,7 @@
     ├── SmallHoldoutWarning                      too few rows for a useful promise
     ├── VacuousGuaranteeWarning                  the radius is half the range or more
     ├── NonAdaptiveWarning                       the promise holds only for questions fixed in advance
-    └── DependenceWarning                        rows are declared independent, and something speaks against it
+    └── DependenceWarning                        rows depend on each other more than is declared, as far as one can see
 
 Bad arguments of pure functions stay ``ValueError`` and ``TypeError``. A message says in lower case what was
 wrong, what was expected and what to do next; it never quotes sealed rows.
@@ -128,7 +128,7 @@ class NonAdaptiveWarning(EverholdWarning):
 
 
 class DependenceWarning(EverholdWarning):
-    """Rows are declared independent of each other or of the training rows, and something speaks against it.
+    """Rows are declared to depend on each other or on training rows in one way, and something speaks against it.
 
     Args:
         message: In the words of Python.

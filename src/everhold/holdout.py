@@ -182,6 +182,9 @@ class Holdout:
                 created.
             DependenceError: If the dependence does not match the rows. Nothing was created.
             ValueError: If the wish makes no sense. Nothing was created.
+
+        Warns:
+            DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`.
         """
         check_name(name)
         most_rows = check_most_rows(most_rows)
@@ -220,9 +223,9 @@ class Holdout:
             )
             state = chosen.start(first_noise(seed))
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
-            if sealed.training_rows and chosen.dependence.binomial_tails:
+            if sealed.training_rows:
                 found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, brief=True)
-                warn_of_dependence(found, declared=dependence is not None, stacklevel=4)
+                warn_of_dependence(found, stacklevel=4)
             store = LedgerStore.open(url)
             record = store.create(
                 name, configuration, bound_state(state, configuration), seal_key=key.seal_key,
@@ -421,6 +424,10 @@ class Holdout:
 
         Raises:
             QueryRejected: If the question cannot be asked; nothing was charged.
+
+        Warns:
+            DependenceWarning: If its values on the training rows are worth fewer rows than is declared; nothing was
+                charged yet.
         """
         if isinstance(query, PricedQuery):
             return self._desk.buy(self._desk.prepare_purchase(query, guess, tolerance), strict=strict)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.arguments import as_float, brief
+from everhold.diagnosis.questions import Watch, warn_of_questions
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.mechanisms import Ladder, PrivacyBudget
@@ -20,6 +21,8 @@ from everhold.sealing.probe import made_up_rows, try_estimator, try_on_public_ro
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from everhold.mechanisms import Mechanism
     from everhold.queries.base import RowFunction
@@ -77,6 +80,9 @@ class Preparation:
 
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
+
+        Warns:
+            DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
         """
         _check_listed("questions", queries)
         if guesses is None:
@@ -99,17 +105,37 @@ class Preparation:
         return prepared if tolerance is None else [self._wished(question, tolerance) for question in prepared]
 
     def _training_guesses(self, bound: Sequence[BoundQuery], guesses: Sequence[float | None]) -> dict[int, int]:
-        guessable = [
-            i for i, question in enumerate(bound)
-            if guesses[i] is None and (question.row_value is not None or question.training is not None)
-        ]  # fmt: skip
+        guessable = [i for i, question in enumerate(bound) if _is_about_training(question)]
         if self.training is None or not guessable:
             return {}
-        totals = self.training.totals([bound[i] for i in guessable], unit=self.mechanism.unit)[:, 0]
+        totals = self._watched_totals([bound[i] for i in guessable], plan=self.mechanism.queries)
         return {
             i: int(total) * self.schema.rows // self.schema.training_rows
             for i, total in zip(guessable, totals.tolist(), strict=True)
+            if guesses[i] is None
         }
+
+    def watch(self, bound: Sequence[BoundQuery]) -> None:
+        """Hold questions that are bought together, as one of the plan, against the training rows.
+
+        Warns:
+            DependenceWarning: If their values are worth fewer rows than is promised.
+        """
+        on_training = [question for question in bound if _is_about_training(question)]
+        if self.training is not None and on_training:
+            self._watched_totals(on_training, plan=self.mechanism.queries * len(bound))
+
+    def _watched_totals(self, bound: Sequence[BoundQuery], *, plan: int) -> NDArray[np.int64]:
+        """Totals over the training rows; what shows that rows are worth less than is promised is warned of."""
+        assert self.training is not None
+        watch = Watch.of(self.mechanism)
+        sums = self.training.stretch_totals(bound, order_by=watch.order_by, unit=self.mechanism.unit)
+        seen = watch.seen(sums, rows=self.training.rows, unit=self.mechanism.unit, questions=plan)
+        warn_of_questions([
+            (question.shown, finding) for question, finding in zip(bound, seen, strict=True)
+            if finding is not None and not self.answered(question.question)
+        ])  # fmt: skip
+        return np.asarray(sums.sum(axis=1))
 
     def bind(self, query: Query | str) -> BoundQuery:
         """The question about these rows, tried on public ones where it is code.
@@ -196,6 +222,10 @@ def _check_listed(what: str, values: object) -> None:
         raise QueryRejected(
             f"the {what} are {brief(values)}; expected a list with one of them for each question; nothing was charged"
         )
+
+
+def _is_about_training(bound: BoundQuery) -> bool:
+    return bound.row_value is not None or bound.training is not None
 
 
 def _check_rankable(bound: BoundQuery, ladder: Ladder) -> None:

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from diagnosis_samples import diagnosed, households, plain, planned, series, written
 
-from everhold.dependence import Groups, Independent
+from everhold.dependence import Groups, Independent, MarkovChain
 from everhold.dependence.series.gaussian_ar1 import GaussianAR1
 from everhold.diagnosis import diagnose_file, warn_of_dependence
 from everhold.diagnosis import diagnosis as diagnosis_module
+from everhold.diagnosis.orders import FILE_ORDER
 from everhold.errors import DependenceWarning, EverholdWarning
 
 
-def warned(diagnosis, *, declared=False):
+def warned(diagnosis):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_dependence(diagnosis, declared=declared)
+        warn_of_dependence(diagnosis)
     return [str(one.message) for one in caught if issubclass(one.category, DependenceWarning)]
 
 
@@ -66,12 +67,20 @@ def test_the_order_is_that_of_the_column_and_not_of_the_file():
     assert not day.in_file
 
 
-def test_an_index_orders_rows_only_where_it_increases():
+def test_whole_numbers_order_rows_where_they_are_an_index():
     late, index = series()["late"], np.arange(2_000)
     assert diagnosed({"index": index * 3, "late": late}).finding("index").clear
     swapped = index.copy()
     swapped[[5, 6]] = [6, 5]
-    assert diagnosed({"index": swapped, "late": late}).findings == ()
+    assert diagnosed({"index": swapped, "late": late}).finding("index").clear
+    income = np.random.default_rng(0).choice(10**9, 2_000, replace=False)
+    assert [found.column for found in diagnosed({"income": income, "late": late}).findings] == [FILE_ORDER]
+
+
+def test_a_shuffled_index_shows_the_series_that_it_numbers():
+    order = np.random.default_rng(1).permutation(2_000)
+    found = diagnosed({"index": np.arange(2_000)[order], "late": series()["late"][order]})
+    assert [suspect.column for suspect in found.suspects] == ["index"]
 
 
 def test_independent_rows_give_no_warning():
@@ -103,17 +112,14 @@ def test_a_measurement_that_predicts_is_no_group():
     assert (found.finding("income").role, found.finding("income").clear) == ("group", False)
 
 
-def test_who_declares_independence_is_warned_of_strong_traces_only():
+def test_what_explains_all_that_is_seen_is_left_in_peace():
     assert warned(diagnosed(households()))
-    assert not warned(diagnosed(households()), declared=True)
-    assert not warned(diagnosed(series(stay=0.7)), declared=True)
-    assert "silence DependenceWarning" in warned(diagnosed(series()), declared=True)[0]
-
-
-def test_a_declared_dependence_is_no_reason_to_warn():
-    found = diagnosed(households(), mechanism=planned(dependence=Groups(4)))
-    assert found.suspects
+    found = diagnosed(households(), mechanism=planned(dependence=Groups("home").of_counts({4: 1_000}, column="home")))
+    assert found.finding("home").p_value > 0.01
+    assert not found.suspects
     assert not warned(found)
+    chain = MarkovChain.fit(series(), order_by="day", state="late", gap=math.inf)
+    assert not diagnosed(series(1), mechanism=planned(dependence=chain)).suspects
 
 
 def test_the_warning_names_the_column_and_both_radii():
@@ -121,10 +127,11 @@ def test_the_warning_names_the_column_and_both_radii():
     [text] = warned(found)
     for part in ("'home'", f"{found.finding('home').radius:.2g}", f"{found.radius:.2g}", "eh.Groups('home')"):
         assert part in text
-    assert "pass dependence=eh.Independent()" in text
+    assert "worth that of about 1,0" in text
+    assert "silence DependenceWarning" in text
     assert issubclass(DependenceWarning, EverholdWarning)
     with pytest.warns(DependenceWarning):
-        warn_of_dependence(found, declared=False)
+        warn_of_dependence(found)
 
 
 def test_a_promise_that_would_be_worth_nothing_is_said_so():
@@ -159,7 +166,8 @@ def test_a_label_of_text_is_looked_at_class_by_class():
     "late", [np.zeros(2_000, dtype=int), np.arange(2_000) < 5], ids=["one value", "hardly another value"]
 )
 def test_a_constant_label_says_nothing(late):
-    assert diagnosed(households() | {"late": late}).findings == ()
+    found = diagnosed(households() | {"late": late})
+    assert not any(each.clear or each.of_label for each in found.findings)
 
 
 def test_neighbours_that_are_equal_throughout_are_worth_nothing():
@@ -183,9 +191,9 @@ def test_missing_values_are_groups_of_their_own():
 def test_one_group_single_rows_and_nothing_at_all():
     late = series()["late"]
     alone = np.random.default_rng(0).permutation(2_000)
-    for column in (np.zeros(2_000, dtype=int), alone, np.full(2_000, None)):
-        assert diagnosed({"home": column, "late": late}).findings == ()
-    assert diagnosed({"late": late}).findings == ()
+    for column in (np.zeros(2_000, dtype=int), alone * 1_000_000, np.full(2_000, None)):
+        assert [found.column for found in diagnosed({"home": column, "late": late}).findings] == [FILE_ORDER]
+    assert diagnosed({"late": np.random.default_rng(0).integers(0, 2, 2_000)}).findings == ()
     assert diagnosed({"home": np.array([1]), "late": np.array([1])}).findings == ()
     with pytest.raises(ValueError, match="no column"):
         diagnosed({})
@@ -256,7 +264,7 @@ def test_it_is_shown_in_every_form():
     assert "<table>" in found._repr_html_()
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["suspects"] == ["home"]
     assert "dependence=eh.Groups('home')" in str(found)
-    assert "no column groups" in str(diagnosed({"late": series()["late"]}))
+    assert "no column groups" in str(diagnosed({"late": plain()["late"]}))
 
 
 def test_declared_is_what_the_mechanism_assumes():

@@ -37,16 +37,22 @@ def test_a_warning_that_is_an_error_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_says_how_rows_depend_is_not_warned(tmp_path):
+def test_declared_or_not_independence_is_held_against_the_training_rows(tmp_path):
+    with pytest.warns(DependenceWarning, match="'home'.*silence DependenceWarning"):
+        sealed(tmp_path, households(), dependence=Independent()).close()
+
+
+def test_a_declaration_that_explains_what_is_seen_is_not_warned_of(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        sealed(tmp_path, households(), name="independent", dependence=Independent()).close()
         apart = households() | {"home": households()["home"] + 10_000}
         sealed(tmp_path, apart, households(), name="groups", dependence=Groups("home")).close()
         sealed(tmp_path, plain(), name="plain").close()
         sealed(tmp_path, None, name="alone", label=None).close()
 
 
+@pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")
+@pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")
 def test_the_radius_is_that_of_the_holdout_declared_so(tmp_path):
     with sealed(tmp_path, households(), dependence=Independent(), mechanism="guess_and_check") as holdout:
         found = holdout.diagnose()
@@ -67,6 +73,8 @@ def test_sealed_rows_never_enter(tmp_path):
     assert not found.suspects
 
 
+@pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")
+@pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")
 def test_the_sealed_file_is_not_even_opened(tmp_path):
     with sealed(tmp_path, households(), dependence=Independent()) as holdout:
         next(tmp_path.rglob("holdout.parquet")).unlink()
@@ -78,6 +86,8 @@ def test_without_training_rows_there_is_nothing_to_look_at(tmp_path):
         holdout.diagnose()
 
 
+@pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")
+@pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")
 def test_the_ledger_does_not_notice(tmp_path):
     with sealed(tmp_path, households(), dependence=Independent()) as holdout:
         before = holdout.status()

@@ -69,40 +69,6 @@ def test_neighbours_in_an_order():
     assert autocorrelation(scores(ranks(rng.permutation(values)))).p_value > 1e-4
 
 
-def autoregression(rng, correlation, rows):
-    shocks = rng.normal(size=rows) * np.sqrt(1.0 - correlation**2)
-    values = [rng.normal()]
-    for shock in shocks[1:]:
-        values.append(correlation * values[-1] + shock)
-    return np.array(values)
-
-
-@pytest.mark.parametrize(("signal", "correlation"), [(0.5, 0.9), (0.3, 0.8)])
-def test_noise_hides_dependence_from_neighbours_but_not_from_twenty_lags(signal, correlation):
-    rng = np.random.default_rng(5)
-    noisy = np.sqrt(signal) * autoregression(rng, correlation, 6_000) + np.sqrt(1 - signal) * rng.normal(size=6_000)
-    found = autocorrelation(scores(ranks(noisy)))
-    truth, told, of_neighbours = (
-        1.0 / (1.0 + 2.0 * signal * correlation / (1.0 - correlation)),
-        (1.0 - found.memory) / (1.0 + found.memory),
-        (1.0 - found.correlation) / (1.0 + found.correlation),
-    )
-    assert told == pytest.approx(truth, rel=0.5)
-    assert of_neighbours > 2.0 * truth
-
-
-def test_without_noise_and_without_dependence_memory_is_the_correlation():
-    rng = np.random.default_rng(6)
-    found = autocorrelation(scores(ranks(autoregression(rng, 0.5, 6_000))))
-    assert found.memory == pytest.approx(found.correlation, abs=0.06)
-    for _ in range(50):
-        free = autocorrelation(scores(ranks(rng.normal(size=2_000))))
-        assert abs(free.memory) < 0.12
-    backwards = autocorrelation(scores(ranks(autoregression(rng, -0.5, 6_000))))
-    assert backwards.memory == backwards.correlation < 0.0
-    assert autocorrelation(np.array([1.0, -1.0, 1.0])).memory <= 0.0
-
-
 def test_nothing_to_compare_gives_nothing():
     values = np.array([1.0, -1.0, 1.0, -1.0])
     assert scores(np.zeros(4, dtype=int)) is None

@@ -6,11 +6,13 @@ import typer
 
 from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened
 from everhold.cli.output import Format, note, show_list
+from everhold.diagnosis import informed
 
 __all__ = ["register"]
 
 _TABLE = (
-    "column", "role", "alike_in", "correlation", "error", "clear", "groups", "effective_rows", "radius",
+    "column", "role", "alike_in", "correlation", "error", "clear", "groups", "design_effect", "effective_rows",
+    "radius",
 )  # fmt: skip
 _ALL = (*_TABLE, "estimate", "suggestion")
 
@@ -21,16 +23,17 @@ def register(app: typer.Typer) -> None:
 
 
 def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Look for rows that were not drawn independently; reads training rows only.
+    """Look for rows that depend on each other more than declared; reads training rows only.
 
     Example:
       everhold diagnose flights.db flights
 
     Each line is a column that may group the rows (households, patients, days)
     or put them in order (dates), with the correlation of rows that it brings
-    together, what the sealed rows would be worth, and the radius that would
-    then hold. Columns with few values are attributes: they describe rows.
-    That a column is 'clear' is no proof; how the rows were drawn decides.
+    together, how many rows are worth one (the design effect), what the sealed
+    rows would be worth, and the radius that would then hold. Columns with few
+    values are attributes: they describe rows. That a column is 'clear' is no
+    proof; how the rows were drawn decides.
 
     Exit codes:
       0  printed
@@ -45,8 +48,11 @@ def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOp
     show_list(rows, _TABLE if form is Format.TABLE else _ALL, form, document=found.to_dict())
     if form is Format.TABLE:
         for suspect in found.suspects:
-            note(f"{suspect.column}: if rows were drawn together, declare {found.suggestion(suspect, shell=True)}")
+            advice = found.suggestion(suspect, shell=True)
+            note(f"{suspect.column}: if rows were drawn together or follow each other, declare {advice}")
         if not found.suspects:
-            note("no column speaks clearly against independent rows")
+            note("no column speaks clearly against what is declared")
+        if found.informative:
+            note(informed(found.declared, found.informative))
         for left_out in found.notes:
             note(left_out)

@@ -25,7 +25,9 @@ __all__ = ["Groups"]
 class Groups(DependenceModel):
     """Rows of one group may depend on each other in any way; groups are independent of each other.
 
-    Which rows belong together is taken as given: it is public, and population values are for these groups.
+    Which rows belong together is taken as given: it is public, and population values are for groups of these sizes: the
+    sum over all sealed rows of what each is expected to be, over their number. Where groups that are larger differ from
+    smaller ones, a new sample of groups has other sizes and another value, about which nothing is said.
 
     Args:
         groups: Name of the column whose equal values make a group; or the size of all groups; or the sizes of the
@@ -139,7 +141,8 @@ class Groups(DependenceModel):
         largest = self.counts[-1][0]
         return (
             f"the sealed rows form {self.groups:,} groups{of} of at most {largest:,} rows; rows of different groups "
-            "are independent of each other and of the training set; inside a group anything is allowed"
+            "are independent of each other and of the training set; inside a group anything is allowed; population "
+            "values are for groups of these sizes"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Do the rows hang together? Looks at the training rows only, so that nothing of the sealed ones leaks."""
 
 from everhold.diagnosis.columns import OpenRows, columns_of
-from everhold.diagnosis.diagnosis import Diagnosis, diagnose_file, diagnose_rows, warn_of_dependence
+from everhold.diagnosis.diagnosis import Diagnosis, diagnose_file, diagnose_rows, informed, warn_of_dependence
 from everhold.diagnosis.findings import Finding
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "columns_of",
     "diagnose_file",
     "diagnose_rows",
+    "informed",
     "warn_of_dependence",
 ]

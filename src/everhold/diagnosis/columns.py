@@ -46,12 +46,14 @@ class Column:
         kind: What its values are.
         ranks: Rank of each value among the different ones, from 0; -1 where it is missing; int64, shape (rows,).
         values: The text of some ranks, for a label that is text.
+        span: Of whole numbers, the largest minus the least.
     """
 
     name: str
     kind: Kind
     ranks: NDArray[np.int64]
     values: Mapping[int, str]
+    span: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +92,8 @@ def _column_of(name: str, values: NDArray[Any]) -> Column:
     different, inverse = np.unique(present.astype(str) if kind == "text" else present, return_inverse=True)
     ranks = np.full(len(values), -1, dtype=np.int64)
     ranks[~missing] = inverse
-    return Column(name, kind, ranks, dict(enumerate(different.tolist())) if kind == "text" else {})
+    span = float(different[-1]) - float(different[0]) if kind == "whole" and len(different) else math.inf
+    return Column(name, kind, ranks, dict(enumerate(different.tolist())) if kind == "text" else {}, span)
 
 
 def _missing(values: NDArray[Any], kind: Kind) -> NDArray[np.bool_]:
@@ -157,10 +160,19 @@ class OpenFile:
             found = self._connection.execute(sql).fetchnumpy()
         ranks = [np.asarray(found[f"r{number}"]).astype(np.int64) for number in range(len(names))]
         columns = [
-            Column(name, self.kinds[name], column, self._values(name, where))
-            for name, column in zip(names, ranks, strict=True)
+            Column(name, self.kinds[name], column, self._values(name, where), span)
+            for name, column, span in zip(names, ranks, self._spans(names, where), strict=True)
         ]
         return OpenRows(len(ranks[0]), tuple(columns))
+
+    def _spans(self, names: Sequence[str], where: str) -> list[float]:
+        """The largest minus the least value of each column of whole numbers."""
+        told = ", ".join(
+            f"CAST(max({quoted(name)}) AS DOUBLE) - CAST(min({quoted(name)}) AS DOUBLE)"
+            if self.kinds[name] == "whole" else "NULL" for name in names
+        )  # fmt: skip
+        found = self._fetch(f"SELECT {told} FROM {SEALED} WHERE {where}")[0]
+        return [math.inf if span is None else float(span) for span in found]
 
     def _values(self, name: str, where: str) -> dict[int, str]:
         if name != self._label or self.kinds[name] != "text":

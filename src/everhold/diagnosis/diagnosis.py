@@ -7,28 +7,27 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from everhold.dependence import DependenceModel, Independent
+import numpy as np
+
+from everhold.dependence import DependenceModel, Groups
 from everhold.diagnosis.columns import OpenFile, OpenRows
-from everhold.diagnosis.findings import (
-    Finding,
-    corrected,
-    group_findings,
-    number_of_outcomes,
-    series_findings,
-)
+from everhold.diagnosis.findings import Finding, corrected, group_findings, lie_together, series_findings
+from everhold.diagnosis.group_sizes import informative_sizes
+from everhold.diagnosis.orders import FILE_ORDER
 from everhold.display import Display, text_table
-from everhold.errors import DependenceWarning
+from everhold.errors import DependenceError, DependenceWarning
 from everhold.planning import tuned_mechanism
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from everhold.mechanisms import Mechanism
 
-__all__ = ["Diagnosis", "diagnose_file", "diagnose_rows", "warn_of_dependence"]
+__all__ = ["Diagnosis", "diagnose_file", "diagnose_rows", "informed", "warn_of_dependence"]
 
 _MOST_ROWS = 100_000
-_MOST_OUTCOMES = 8  # without a label, in long files
+_MOST_OUTCOMES = 8  # in long files, besides the label
 _MOST_RADII = 6  # some mechanisms take a second to be tuned for groups
 _MOST_STATES = 20  # of a Markov chain that can be learned from a training set
 _USELESS = 0.5
@@ -45,7 +44,9 @@ class Diagnosis(Display):
         mechanism: Name of the mechanism.
         radius: Its radius as the rows are declared.
         declared: What is declared about the rows.
+        promised: How many rows are worth one as the rows are declared; None where the declaration bounds no average.
         findings: One for each column that may group or order the rows, the clearest first.
+        informative: Where groups are declared: outcomes that go together with the size of a row's group.
         notes: What was left out.
     """
 
@@ -55,17 +56,15 @@ class Diagnosis(Display):
     mechanism: str
     radius: float
     declared: DependenceModel
+    promised: float | None
     findings: tuple[Finding, ...]
+    informative: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def suspects(self) -> tuple[Finding, ...]:
-        """Findings that speak against independent rows clearly enough for a warning.
-
-        Without a label, any two columns that go together make rows of a group look alike; then the rows have to lie
-        together in the file, too.
-        """
-        return tuple(found for found in self.findings if _suspect(found, self.label))
+        """Findings that speak against what is declared clearly enough for a warning."""
+        return tuple(found for found in self.findings if found.suspect)
 
     def finding(self, column: str) -> Finding:
         """The finding about a column.
@@ -82,20 +81,25 @@ class Diagnosis(Display):
         )
 
     def suggestion(self, found: Finding, *, shell: bool = False) -> str | None:
-        """The declaration to write if the finding is right, for Python or for a shell; None for attributes."""
+        """The declaration to write if the finding is right, for Python or for a shell; None for attributes.
+
+        A model in which a row depends on the row before is suggested only where it explains all that was seen.
+        """
         column = shlex.quote(found.column) if shell else repr(found.column)
+        if found.role == "attribute":
+            return None
         if found.role == "group":
             return f"--groups {column}" if shell else f"dependence=eh.Groups({column})"
-        if found.role == "series":
-            discrete = found.states <= _MOST_STATES
-            state = found.outcome if self.label is None else self.label
-            if shell:
-                kind = "markov_chain" if discrete else "gaussian_ar1"
-                fit = f"--kind {kind} --order-by {column} --state {shlex.quote(state)} --output model.json"
-                return f"--model model.json, made by 'everhold dependence fit TRAINING {fit}'"
-            model = "MarkovChain" if discrete else "GaussianAR1"
-            return f"dependence=eh.{model}.fit(training, order_by={column}, state={state!r})"
-        return None
+        if not found.first_order or found.column == FILE_ORDER:
+            stretch = _declared_column("stretch", shell=shell)
+            return f"{stretch}, a column that numbers stretches of at least {found.stretch or 1:,} rows in a row"
+        discrete = found.states <= _MOST_STATES
+        if shell:
+            kind = "markov_chain" if discrete else "gaussian_ar1"
+            fit = f"--kind {kind} --order-by {column} --state {shlex.quote(found.state)} --output model.json"
+            return f"--model model.json, made by 'everhold dependence fit TRAINING {fit}'"
+        model = "MarkovChain" if discrete else "GaussianAR1"
+        return f"dependence=eh.{model}.fit(training, order_by={column}, state={found.state!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """The diagnosis as plain data, as ``everhold diagnose --format json`` prints it."""
@@ -106,12 +110,14 @@ class Diagnosis(Display):
             "mechanism": self.mechanism,
             "radius": self.radius,
             "declared": self.declared.kind,
+            "promised": self.promised,
             "findings": [
                 {**row, "p_value": found.p_value, "in_file": found.in_file, "missing": found.missing,
                  "sizes": [list(pair) for pair in found.sizes]}
                 for row, found in zip(self.to_rows(), self.findings, strict=True)
             ],
             "suspects": [found.column for found in self.suspects],
+            "informative_sizes": list(self.informative),
             "notes": list(self.notes),
         }  # fmt: skip
 
@@ -126,6 +132,7 @@ class Diagnosis(Display):
                 "error": found.standard_error,
                 "clear": found.clear,
                 "groups": found.groups,
+                "design_effect": found.design_effect,
                 "effective_rows": found.effective_rows,
                 "radius": found.radius,
                 "estimate": found.estimate,
@@ -149,6 +156,7 @@ class Diagnosis(Display):
             ]
         )
         advice = [f"{found.column}: {self.suggestion(found)}" for found in self.suspects]
+        advice += [informed(self.declared, self.informative)] if self.informative else []
         return "\n".join(
             [head, table if self.findings else "no column groups or orders the rows", *advice, *self.notes]
         )
@@ -175,21 +183,23 @@ def diagnose_file(path: Path, *, label: str | None, mechanism: Mechanism, brief:
         rows = file.first(_MOST_ROWS)
         if file.rows <= _MOST_ROWS:
             return diagnose_rows(rows, label=label, mechanism=mechanism, brief=brief, notes=file.notes)
-        found = list(series_findings(rows, label=label))
-        outcomes = _outcome_columns(file, label)
+        promised = _promised(mechanism, rows)
+        found: list[Finding] = []
         for name, kind in file.kinds.items():
-            if kind != "number" and name != label:
-                others = [other for other in outcomes if other != name]
-                found += group_findings(file.whole_groups(name, others, _MOST_ROWS), label=label, only=name)
+            column = rows.column(name)
+            if kind != "number" and name != label and column is not None:
+                together = lie_together(column)
+                others = [other for other in _outcome_columns(file, label, together=together) if other != name]
+                whole = file.whole_groups(name, others, _MOST_ROWS)
+                found += group_findings(whole, label=label, promised=promised or 1.0, only=name, in_file=together)
     note = f"of {file.rows:,} training rows about {_MOST_ROWS:,} were looked at for each column"
-    pairs = max(1, number_of_outcomes(rows, label=label))
-    return _diagnosis(rows, found, pairs, label, mechanism, brief, (*file.notes, note))
+    return _diagnosis(rows, found, label, mechanism, brief, (*file.notes, note))
 
 
-def _outcome_columns(file: OpenFile, label: str | None) -> list[str]:
-    if label is not None:
-        return [label]
-    return [name for name, kind in file.kinds.items() if kind in ("whole", "number")][:_MOST_OUTCOMES]
+def _outcome_columns(file: OpenFile, label: str | None, *, together: bool) -> list[str]:
+    numbers = [name for name, kind in file.kinds.items() if kind in ("whole", "number") and name != label]
+    others = numbers[:_MOST_OUTCOMES] if together or label is None else []
+    return [*([] if label is None else [label]), *others]
 
 
 def diagnose_rows(
@@ -216,20 +226,21 @@ def diagnose_rows(
         >>> found.finding("home").effective_rows, found.finding("home").clear
         (1000.0, True)
     """
-    found = [*group_findings(training, label=label), *series_findings(training, label=label)]
-    pairs = max(1, number_of_outcomes(training, label=label))
-    return _diagnosis(training, found, pairs, label, mechanism, brief, notes)
+    groups = list(group_findings(training, label=label, promised=_promised(mechanism, training) or 1.0))
+    return _diagnosis(training, groups, label, mechanism, brief, notes)
 
 
 def _diagnosis(
-    training: OpenRows, found: list[Finding], outcomes: int, label: str | None, mechanism: Mechanism, brief: bool,
+    training: OpenRows, groups: list[Finding], label: str | None, mechanism: Mechanism, brief: bool,
     notes: tuple[str, ...],
 ) -> Diagnosis:  # fmt: skip
-    findings = [replace(each, effective_rows=each.share * mechanism.rows) for each in corrected(found, outcomes)]
-    if brief:
-        wanted = [each for each in findings if _suspect(each, label)][:1]
-    else:
-        wanted = [each for each in findings if each.role != "attribute"][:_MOST_RADII]
+    promised, declared = _promised(mechanism, training), mechanism.dependence
+    found = [*groups, *series_findings(training, label=label, declared=declared, promised=promised or 1.0)]
+    findings = [replace(each, effective_rows=each.share * mechanism.rows) for each in corrected(found)]
+    if promised is None:  # no promise rests on what averages are worth
+        findings = [replace(each, p_value=1.0) for each in findings]
+    wanted = [each for each in findings if each.suspect][:1] if brief else findings
+    wanted = [each for each in wanted if each.role != "attribute"][:_MOST_RADII]
     radii = {(each.column, each.role): _radius_under(each, mechanism) for each in wanted}
     return Diagnosis(
         rows=mechanism.rows,
@@ -237,14 +248,26 @@ def _diagnosis(
         label=label,
         mechanism=mechanism.name,
         radius=mechanism.promise().radius,
-        declared=mechanism.dependence,
+        declared=declared,
+        promised=promised,
         findings=tuple(replace(each, radius=radii.get((each.column, each.role))) for each in findings),
+        informative=informative_sizes(training, declared, label=label),
         notes=notes,
     )
 
 
-def _suspect(found: Finding, label: str | None) -> bool:
-    return found.clear and (label is not None or found.in_file)
+def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
+    """How many training rows are worth one by what is declared: larger groups than the sealed ones are worth less."""
+    declared = mechanism.dependence
+    try:
+        promised = mechanism.rows / declared.concentration(mechanism.rows)
+    except DependenceError:
+        return None
+    column = training.column(declared.column) if isinstance(declared, Groups) and declared.column else None
+    if column is None:
+        return promised
+    sizes = np.bincount(column.ranks[column.ranks >= 0])
+    return max(promised, float(np.sum(sizes**2)) / training.rows)
 
 
 def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
@@ -259,50 +282,60 @@ def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
     return tuned.promise().radius
 
 
-def warn_of_dependence(diagnosis: Diagnosis, *, declared: bool, stacklevel: int = 3) -> None:
-    """Warn if rows that count as independent look as if they are not.
+def warn_of_dependence(diagnosis: Diagnosis, *, stacklevel: int = 3) -> None:
+    """Warn if training rows are clearly worth less than is declared, or if the sizes of groups carry information.
 
     Args:
         diagnosis: Of the training rows.
-        declared: Whether somebody wrote down that the rows are independent. Then only rows that resemble each other
-            strongly *and* lie together in the file are worth a warning: independent rows would not.
         stacklevel: As for `warnings.warn`.
     """
-    suspects = [found for found in diagnosis.suspects if found.strong or not declared]
-    if isinstance(diagnosis.declared, Independent) and suspects:
-        text, for_shell = (_warning(diagnosis, suspects, declared=declared, shell=shell) for shell in (False, True))
+    if diagnosis.suspects:
+        text, for_shell = (_warning(diagnosis, shell=shell) for shell in (False, True))
         warnings.warn(DependenceWarning(text, for_shell=for_shell), stacklevel=stacklevel)
+    if diagnosis.informative:
+        text = informed(diagnosis.declared, diagnosis.informative)
+        warnings.warn(DependenceWarning(text), stacklevel=stacklevel)
 
 
-def _warning(diagnosis: Diagnosis, suspects: list[Finding], *, declared: bool, shell: bool) -> str:
-    found = suspects[0]
-    alike = f"in {found.outcome!r} (correlation {found.correlation:.2f})"
-    would = f"; the radius would be about {found.radius:.2g}, not {diagnosis.radius:.2g}" if found.radius else ""
-    if found.radius is None or found.radius >= _USELESS:
-        would = "; the promise would then be worth nothing"
-    if found.role == "group":
-        text = (
-            f"training rows with equal {found.column!r} resemble each other {alike}; if they were drawn together, as "
-            f"visits of a patient are, declare {diagnosis.suggestion(found, shell=shell)}{would}"
-        )
-    else:
-        text = (
-            f"training rows that follow each other in {found.column!r} resemble each other {alike}; if they are a "
-            f"series, declare a model of it, such as {diagnosis.suggestion(found, shell=shell)}, and leave a gap "
-            f"between training and sealed rows{would}"
-        )
-    also = ", ".join(repr(other.column) for other in suspects[1:4])
-    look = "'everhold diagnose'" if shell else "holdout.diagnose()"
+def informed(declared: DependenceModel, outcomes: Sequence[str]) -> str:
+    """What it means that the size of groups goes together with outcomes, as the training rows show."""
+    of = f" of column {declared.column!r}" if isinstance(declared, Groups) else ""
     return (
-        text
-        + f"; if {found.column!r} is only a property of rows that were drawn independently, "
-        + _if_independent(declared=declared, shell=shell)
-        + (f"; look at {also}, too, with {look}" if also else f"; {look} shows more")
+        f"the size of the groups{of} goes together with {', '.join(map(repr, outcomes))} on the training rows; answers "
+        "are about groups of the sizes that were sealed, and for groups of other sizes, such as those of a new sample, "
+        "nothing is promised; if that is what you want to know, seal equally many rows of each group"
     )
 
 
-def _if_independent(*, declared: bool, shell: bool) -> str:
-    """What to do about the warning where rows were drawn independently after all."""
-    if declared:
-        return "this may be left as it is" if shell else "silence DependenceWarning"
-    return "give --independent" if shell else "pass dependence=eh.Independent()"
+def _warning(diagnosis: Diagnosis, *, shell: bool) -> str:
+    suspects, found = diagnosis.suspects, diagnosis.suspects[0]
+    alike = f"in {found.outcome!r} (correlation {found.correlation:.2f})"
+    worth = diagnosis.training_rows * (found.share if found.role == "series" else 1.0 / found.design_effect)
+    promised = diagnosis.training_rows / found.promised
+    alike += f": their average is worth that of about {worth:,.0f} rows, and {promised:,.0f} are promised"
+    would = f"; the radius would be about {found.radius:.2g}, not {diagnosis.radius:.2g}" if found.radius else ""
+    if found.radius is None or found.radius >= _USELESS:
+        would = "; the promise would then be worth nothing"
+    advice = diagnosis.suggestion(found, shell=shell)
+    if found.role == "group":
+        text = (
+            f"training rows with equal {found.column!r} resemble each other {alike}; if they were drawn together, as "
+            f"visits of a patient are, declare {advice}{would}"
+        )
+    else:
+        follow = "in the file" if found.column == FILE_ORDER else f"in {found.column!r}"
+        text = (
+            f"training rows that follow each other {follow} resemble each other {alike}; if they are a "
+            f"series, declare {advice}, and leave a gap between training and sealed rows{would}"
+        )
+    also = ", ".join(repr(other.column) for other in suspects[1:4])
+    look = "'everhold diagnose'" if shell else "holdout.diagnose()"
+    silent = "this may be left as it is" if shell else "silence DependenceWarning"
+    only = "the order of the file means nothing" if found.column == FILE_ORDER else (
+        f"{found.column!r} is only a property of rows that were drawn independently"
+    )  # fmt: skip
+    return f"{text}; if {only}, {silent}" + (f"; look at {also}, too, with {look}" if also else f"; {look} shows more")
+
+
+def _declared_column(name: str, *, shell: bool) -> str:
+    return f"--groups {name}" if shell else f"dependence=eh.Groups({name!r})"

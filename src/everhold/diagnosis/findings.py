@@ -8,29 +8,36 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy.special import chdtrc
 
 from everhold.dependence.groups import Groups
 from everhold.dependence.series.gaussian_ar1 import GaussianAR1
-from everhold.diagnosis.resemblance import Resemblance, autocorrelation, between_neighbours, scores, within_groups
+from everhold.dependence.stretches import wandering_of_values
+from everhold.diagnosis.orders import FILE_ORDER, orders_of
+from everhold.diagnosis.outcomes import Outcome, outcomes_of
+from everhold.diagnosis.resemblance import autocorrelation, between_neighbours, within_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from everhold.dependence import DependenceModel
     from everhold.diagnosis.columns import Column, OpenRows
+    from everhold.diagnosis.orders import Order
 
-__all__ = ["Finding", "corrected", "group_findings", "number_of_outcomes", "series_findings"]
+__all__ = ["Finding", "corrected", "group_findings", "lie_together", "series_findings"]
 
-_LEVEL = 1e-3  # of p-values, all columns and outcomes together
-_FEWEST_GROUPS = 30  # with fewer, or with larger groups than the root of the rows, a column is an attribute
+_LEVEL = 2e-3  # of p-values, all columns and outcomes together
+_FEWEST_GROUPS = 30  # with fewer a column is an attribute; with larger groups than the root of the rows, if unclear
 _REPEATED = 1.2  # a column of groups has fewer values than the rows divided by this
-_FEWEST_OTHERS = 20  # an outcome that is rarer says nothing
-_CLEAR, _CLEAR_IN_ORDER, _STRONG = 0.05, 0.1, 0.5
-_DESIGN_EFFECT, _LEAST_LOSS = 1.1, 0.9
+_MOST_OUTCOMES = 40  # looked at in every order
+_MOST_IN_GROUPS = 8  # looked at in every column of groups that lie together
+_CLEAR, _STRONG = 0.05, 0.5
+_LESS_WORTH, _FAR_LESS_WORTH = 1.1, 1.5  # design effect over the one that is promised
 _TOGETHER = 0.5
-_ORDERED = 0.95
+_FIRST_ORDER = 0.05  # level at which a chain of neighbours is ruled out
+_ERRORS = 3.0
 
 Role = Literal["group", "attribute", "series"]
 
@@ -40,41 +47,52 @@ class Finding:
     """What one column would mean for the promise.
 
     Attributes:
-        column: Its name.
+        column: Its name, or `everhold.diagnosis.orders.FILE_ORDER`.
         role: ``"group"`` if rows with equal values may have been drawn together; ``"attribute"`` if there are so few
-            values, or so many rows of each, that it rather describes rows; ``"series"`` if it may put rows in order.
-        outcome: In what rows resemble each other: the label, one of its classes, or the column in which they do most.
+            values, or so many rows of each that are hardly alike, that it rather describes rows; ``"series"`` if it may
+            put rows in order.
+        outcome: In what rows resemble each other: a column, or one of the label's classes.
+        state: The column of the outcome.
+        of_label: Whether that is the label.
         correlation: Of two rows of one group (intra-class correlation, one-way analysis of variance), or of neighbours
             in the order (lag-1 autocorrelation); of ranks, so that a few huge values cannot decide.
         standard_error: Of the correlation.
-        p_value: Probability of as large a correlation in shuffled rows, times the number of columns looked at.
+        p_value: Chance of as much where rows are worth what is promised, times the number of columns looked at.
+        design_effect: How many rows are worth one; for a series, where stretches of rows show it most clearly.
+        promised: How many rows are worth one as the rows are declared.
         groups: Number of groups; None for a series.
         sizes: Pairs (size, number of groups of that size); empty for a series.
         missing: Rows without a value in the column; each counts as a group of its own.
         in_file: Whether the rows lie in the file group by group, or in that order; shuffled rows do not.
         local: The correlation beyond what the neighbouring value shares, for groups that are whole numbers.
-        memory: For a series, the correlation of the autoregression whose averages vary as much, from the first 20
-            lags, not only from neighbours: noise in the outcome hides how slowly rows forget. None for groups.
-        effective_rows: What the sealed rows would be worth, if their groups have sizes like those found here.
-        radius: What the radius would then be with the same mechanism, tuned anew; None where there is none, or where
-            it was not computed, as for attributes.
-        estimate: Whether the measured memory itself enters the last two, as for a series, whose model would be fitted
-            with a margin. For groups only the sizes enter.
+        first_order: For a series, whether a model in which a row depends on the row before alone explains it.
+        stretch: For a series, so many rows in a row are surely worth one.
+        effective_rows: What the sealed rows are worth if they are like these: for groups in the worst case, for a
+            series as measured.
+        radius: What the radius would be with what is suggested and the same mechanism, tuned anew; None where there is
+            none, or where it was not computed, as for attributes.
+        estimate: Whether a measured design effect itself enters the last two, as for a series. For groups only the
+            sizes enter.
         states: Number of different values of the outcome.
     """
 
     column: str
     role: Role
     outcome: str
+    state: str
+    of_label: bool
     correlation: float
     standard_error: float
     p_value: float
+    design_effect: float = 1.0
+    promised: float = 1.0
     groups: int | None = None
     sizes: tuple[tuple[int, int], ...] = ()
     missing: int = 0
     in_file: bool = False
     local: float | None = None
-    memory: float | None = None
+    first_order: bool = True
+    stretch: int | None = None
     effective_rows: float | None = None
     radius: float | None = None
     estimate: bool = False
@@ -82,14 +100,12 @@ class Finding:
 
     @property
     def model(self) -> DependenceModel:
-        """Groups of the sizes found, or a series with the correlation found, far from its training rows.
-
-        Raises:
-            DependenceError: If neighbours are equal throughout.
-        """
+        """Groups of the sizes found; a series that is worth what was found; or long stretches as groups."""
         if self.sizes:
             return Groups.of_counts(dict(self.sizes), column=self.column)
-        return GaussianAR1(self._memory, order_by=self.column, gap=math.inf)
+        if self.first_order:
+            return GaussianAR1(self.correlation, order_by=self.column, gap=math.inf)
+        return Groups(self.stretch or 1)
 
     @property
     def share(self) -> float:
@@ -97,93 +113,95 @@ class Finding:
         if self.sizes:
             rows = sum(size * number for size, number in self.sizes)
             return rows / sum(size * size * number for size, number in self.sizes)
-        return (1.0 - abs(self._memory)) / (1.0 + abs(self._memory))
-
-    @property
-    def _memory(self) -> float:
-        return self.correlation if self.memory is None else self.memory
+        if self.first_order:
+            return (1.0 - abs(self.correlation)) / (1.0 + abs(self.correlation))
+        return 1.0 / max(self.design_effect, 1.0)
 
     @property
     def clear(self) -> bool:
-        """Whether chance cannot explain it and it would matter."""
-        if self.role == "attribute" or self.p_value >= _LEVEL or self.share >= _LEAST_LOSS:
+        """Whether chance cannot explain it and it would matter: rows are worth less than is promised."""
+        if self.role == "attribute" or self.p_value >= _LEVEL:
             return False
-        if self.role == "series":
-            return abs(self.correlation) >= _CLEAR_IN_ORDER
-        strength = min(self.correlation, self.correlation if self.local is None else self.local)
-        usual = sum(size * size * number for size, number in self.sizes) / sum(size * many for size, many in self.sizes)
-        return strength >= _CLEAR and 1.0 + (usual - 1.0) * strength >= _DESIGN_EFFECT
+        alike = self.role == "series" or min(self.correlation, self.local or self.correlation) >= _CLEAR
+        return self.design_effect >= (_LESS_WORTH if alike else _FAR_LESS_WORTH) * self.promised
 
     @property
-    def strong(self) -> bool:
-        """Whether it is clear, large, and left a trace in the order of the file, as independent rows would not."""
-        return self.clear and self.in_file and abs(self.correlation) >= _STRONG
+    def suspect(self) -> bool:
+        """Whether it speaks clearly against what is declared.
+
+        Any two columns that go together make rows of a group look alike. So for groups it has to be the label, or the
+        rows have to lie together in the file, too.
+        """
+        return self.clear and (self.of_label or self.in_file or self.role == "series")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Outcome:
-    """Something in which rows may resemble each other."""
-
-    name: str
-    column: str
-    present: NDArray[np.bool_]
-    values: NDArray[np.float64]
-    states: int
-
-
-def group_findings(rows: OpenRows, *, label: str | None, only: str | None = None) -> Iterator[Finding]:
+def group_findings(
+    rows: OpenRows, *, label: str | None, promised: float = 1.0, only: str | None = None, in_file: bool | None = None
+) -> Iterator[Finding]:
     """Columns whose values repeat, each with the outcome in which its rows resemble each other most.
 
     Args:
         rows: Open rows.
-        label: The outcome; every column of numbers if there is none.
+        label: The outcome that is always looked at; others count where groups lie together in the file.
+        promised: Rows for each effective row that are promised.
         only: The one column to look at.
+        in_file: Whether its groups lie together, where these rows do not show it.
     """
-    outcomes = list(_outcomes(rows, label))
+    outcomes = outcomes_of(rows, label=label, most=_MOST_IN_GROUPS)
     for column in rows.columns:
-        if column.name != label and only in (None, column.name) and _repeats(column):
-            found = [finding for outcome in outcomes if (finding := _as_groups(column, outcome)) is not None]
-            yield from _largest(found)
-
-
-def series_findings(rows: OpenRows, *, label: str | None) -> Iterator[Finding]:
-    """Columns that put the rows in order, each with the outcome in which neighbours resemble each other most."""
-    outcomes = list(_outcomes(rows, label))
-    for column in rows.columns:
-        if column.name != label and _orders(column):
-            found = [finding for outcome in outcomes if (finding := _as_series(column, outcome)) is not None]
-            yield from _largest(found)
-
-
-def corrected(findings: Sequence[Finding], outcomes: int) -> list[Finding]:
-    """The findings with p-values for all columns and outcomes together (Bonferroni), the clearest first."""
-    pairs = len(findings) * outcomes
-    paid = [replace(finding, p_value=min(finding.p_value * pairs, 1.0)) for finding in findings]
-    return sorted(paid, key=lambda finding: (not finding.clear, finding.role == "attribute", -abs(finding.correlation)))
-
-
-def number_of_outcomes(rows: OpenRows, *, label: str | None) -> int:
-    """How many outcomes are looked at for each column."""
-    return sum(1 for _ in _outcomes(rows, label))
-
-
-def _outcomes(rows: OpenRows, label: str | None) -> Iterator[_Outcome]:
-    for column in rows.columns:
-        if column.name != label and (label is not None or _orders(column)):
+        if column.name == label or only not in (None, column.name) or not _repeats(column):
             continue
-        if column.kind in ("whole", "number"):
-            yield from _outcome(column.name, column, column.ranks)
-        elif column.values and column.name == label:
-            for rank, text in column.values.items():
-                yield from _outcome(f"{label} = {text}", column, np.where(column.ranks < 0, -1, column.ranks == rank))
+        together = lie_together(column) if in_file is None else in_file
+        wanted = [each for each in outcomes if each.of_label or label is None or together]
+        found = [_as_groups(column, each, promised=promised, in_file=together) for each in wanted]
+        yield from _clearest(finding for finding in found if finding is not None)
 
 
-def _outcome(name: str, column: Column, ranks: NDArray[np.int64]) -> Iterator[_Outcome]:
-    present = ranks >= 0
-    counts = np.bincount(ranks[present], minlength=1)
-    values = scores(ranks[present]) if counts.sum() - counts.max() >= _FEWEST_OTHERS else None
-    if values is not None:
-        yield _Outcome(name, column.name, present, values, int(column.ranks.max()) + 1)
+def series_findings(
+    rows: OpenRows, *, label: str | None, declared: DependenceModel, promised: float = 1.0
+) -> Iterator[Finding]:
+    """Orders of the rows, each with the outcome in which stretches of rows differ most.
+
+    Args:
+        rows: Open rows.
+        label: The outcome that counts most.
+        declared: What is declared; its order is looked at, too.
+        promised: Rows for each effective row that are promised.
+    """
+    outcomes = outcomes_of(rows, label=label, most=_MOST_OUTCOMES)
+    for order in orders_of(rows, label=label, declared=declared):
+        found = [_as_series(order, outcome, rows, promised=promised) for outcome in outcomes]
+        yield from _clearest(finding for finding in found if finding is not None)
+
+
+def corrected(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with p-values for all columns together (Bonferroni), the clearest first."""
+    paid = [replace(finding, p_value=min(finding.p_value * len(findings), 1.0)) for finding in findings]
+    kept = [finding for finding in paid if finding.column != FILE_ORDER or finding.clear]
+    return sorted(kept, key=_place)
+
+
+def _place(finding: Finding) -> tuple[bool, bool, bool, float]:
+    """Suspects first; what costs most first, but groups that lie in the file before an order that says the same."""
+    cost = 1.0 / finding.share if finding.role == "group" else finding.design_effect / 2.0
+    return not finding.suspect, not finding.clear, finding.role == "attribute", -cost
+
+
+def _clearest(found: Iterable[Finding]) -> Iterator[Finding]:
+    """The finding that speaks most clearly, with a p-value for all outcomes: the label counts as much as the others."""
+    listed = list(found)
+    others = sum(not finding.of_label for finding in listed)
+    labels = len(listed) - others
+    paid = [
+        replace(
+            finding, p_value=finding.p_value * (labels if finding.of_label else others) * (1 + bool(labels and others))
+        )
+        for finding in listed
+    ]
+    if paid:
+        clear = sum(finding.p_value < _LEVEL for finding in paid)
+        best = min(paid, key=lambda each: (not each.suspect, not each.of_label, each.p_value, -abs(each.correlation)))
+        yield replace(best, first_order=best.first_order and clear <= 1)
 
 
 def _repeats(column: Column) -> bool:
@@ -194,15 +212,7 @@ def _repeats(column: Column) -> bool:
     return 2 <= values < rows / _REPEATED
 
 
-def _orders(column: Column) -> bool:
-    """Times that hardly repeat, or whole numbers that increase from row to row, as an index does."""
-    if column.kind == "time":
-        present = int(np.count_nonzero(column.ranks >= 0))
-        return bool(column.ranks.max(initial=-1) + 1 >= max(present / _REPEATED, 3))
-    return column.kind == "whole" and len(column.ranks) >= 3 and bool(np.all(np.diff(column.ranks) > 0))
-
-
-def _as_groups(column: Column, outcome: _Outcome) -> Finding | None:
+def _as_groups(column: Column, outcome: Outcome, *, promised: float, in_file: bool) -> Finding | None:
     if outcome.column == column.name:
         return None
     sizes = _sizes(column.ranks)
@@ -218,22 +228,33 @@ def _as_groups(column: Column, outcome: _Outcome) -> Finding | None:
     near = between_neighbours(codes, values) if column.kind == "whole" else alike
     if near is None:
         return None
-    named = int(column.ranks.max()) + 1
-    attribute = named < _FEWEST_GROUPS or rows / groups > math.sqrt(rows)
-    return Finding(
+    squares = sum(size * size * number for size, number in sizes)
+    effect = 1.0 + (squares / rows - 1.0) * min(alike.correlation, near.correlation)
+    p_value = near.p_value
+    if promised > 1.0:  # shuffled rows are no measure then
+        heavy = promised * max(float(np.mean(values**4)) - 3.0, 0.0) * rows / squares
+        freedom = (rows * rows / squares - 1.0) * 2.0 / (2.0 + heavy) / (1.0 if near is alike else 2.0)
+        p_value = float(chdtrc(freedom, freedom * max(effect, 0.0) / promised))
+    attribute = int(column.ranks.max()) + 1 < _FEWEST_GROUPS
+    made = Finding(
         column=column.name,
         role="attribute" if attribute else "group",
         outcome=outcome.name,
+        state=outcome.column,
+        of_label=outcome.of_label,
         correlation=alike.correlation,
         standard_error=alike.standard_error,
-        p_value=near.p_value,
+        p_value=p_value,
+        design_effect=effect,
+        promised=promised,
         groups=groups,
         sizes=sizes,
         missing=int(np.count_nonzero(column.ranks < 0)),
-        in_file=_lie_together(column.ranks),
+        in_file=in_file,
         local=near.correlation if column.kind == "whole" else None,
         states=outcome.states,
     )
+    return replace(made, role="attribute") if rows / groups > math.sqrt(rows) and not made.clear else made
 
 
 def _sizes(ranks: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
@@ -243,8 +264,9 @@ def _sizes(ranks: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((size, number) for size, number in counts.items() if number))
 
 
-def _lie_together(ranks: NDArray[np.int64]) -> bool:
+def lie_together(column: Column) -> bool:
     """Whether rows of one group follow each other in the file; of shuffled rows hardly any do."""
+    ranks = column.ranks
     sizes = np.bincount(ranks[ranks >= 0])
     possible, rows = int(np.sum(sizes - 1)), len(ranks)
     chance = float(np.sum(sizes * (sizes - 1.0))) / rows
@@ -252,31 +274,41 @@ def _lie_together(ranks: NDArray[np.int64]) -> bool:
     return followers - chance >= _TOGETHER * max(possible - chance, 1.0)
 
 
-def _as_series(column: Column, outcome: _Outcome) -> Finding | None:
-    if outcome.column == column.name:
+def _as_series(order: Order, outcome: Outcome, rows: OpenRows, *, promised: float) -> Finding | None:
+    if outcome.column == order.column or _is_sorted(rows, order, outcome):
         return None
-    both = outcome.present & (column.ranks >= 0)
-    order = np.argsort(column.ranks[both], kind="stable")
-    alike: Resemblance | None = autocorrelation(outcome.values[both[outcome.present]][order])
+    place = np.cumsum(outcome.present) - 1
+    values = outcome.values[place[order.rows[outcome.present[order.rows]]]]
+    alike = autocorrelation(values)
     if alike is None:
         return None
-    known = column.ranks[column.ranks >= 0]
+    seen = wandering_of_values(values, promised=promised)
+    correlation = min(alike.correlation + _ERRORS * alike.standard_error, 1.0 - 1.0 / len(values))
+    of_neighbours = max((1.0 + correlation) / (1.0 - correlation), promised)
     return Finding(
-        column=column.name,
+        column=order.column,
         role="series",
         outcome=outcome.name,
+        state=outcome.column,
+        of_label=outcome.of_label,
         correlation=alike.correlation,
         standard_error=alike.standard_error,
-        p_value=alike.p_value,
-        missing=int(np.count_nonzero(column.ranks < 0)),
-        memory=alike.memory,
-        in_file=float(np.mean(np.diff(known) >= 0)) >= _ORDERED,
+        p_value=float(seen.p_values[0]),
+        design_effect=float(seen.design_effects[0]),
+        promised=promised,
+        missing=order.missing,
+        in_file=order.in_file,
+        first_order=float(wandering_of_values(values, promised=of_neighbours).p_values[0]) > _FIRST_ORDER,
+        stretch=math.ceil(float(seen.at_most[0])),
         estimate=True,
         states=outcome.states,
     )
 
 
-def _largest(found: Sequence[Finding]) -> Iterator[Finding]:
-    """The finding with the largest correlation; of several, clear ones first."""
-    if found:
-        yield max(found, key=lambda finding: (finding.clear, abs(finding.correlation)))
+def _is_sorted(rows: OpenRows, order: Order, outcome: Outcome) -> bool:
+    """Whether the order sorts the column of the outcome, as a file is sorted by a key: that tells nothing."""
+    column = rows.column(outcome.column)
+    if column is None or outcome.of_label:
+        return False
+    steps = np.diff(column.ranks[order.rows])
+    return bool(np.all(steps >= 0) or np.all(steps <= 0))

@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
-from scipy.fft import irfft, next_fast_len, rfft
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Resemblance", "autocorrelation", "between_neighbours", "scores", "within_groups"]
-
-
-_MOST_LAGS = 20  # what lasts longer may be a season or a trend of rows that are drawn on their own
-_CLEAR_LAG = 2.0  # standard errors that a sum of two correlations must reach to count
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +28,11 @@ class Resemblance:
         correlation: The estimate, at most 1.
         standard_error: Of the estimate, for normal values.
         p_value: Probability of as large a one when rows are shuffled.
-        memory: For neighbours in an order, the correlation of the autoregression whose averages vary as much; larger
-            than the correlation where noise hides how slowly rows forget.
     """
 
     correlation: float
     standard_error: float
     p_value: float
-    memory: float = 0.0
 
 
 def scores(ranks: NDArray[np.int64]) -> NDArray[np.float64] | None:
@@ -93,7 +85,7 @@ def between_neighbours(groups: NDArray[np.int64], values: NDArray[np.float64]) -
 
 
 def autocorrelation(values: NDArray[np.float64]) -> Resemblance | None:
-    """Correlation of each value with the next one, and how long rows remember; None for fewer than three."""
+    """Correlation of each value with the next one; None for fewer than three."""
     rows = len(values)
     if rows < 3:
         return None
@@ -101,26 +93,7 @@ def autocorrelation(values: NDArray[np.float64]) -> Resemblance | None:
     error = 1.0 / math.sqrt(rows)
     # shuffled rows have the mean -1/rows and about this error, whatever the values
     p_value = float(2.0 * stats.norm.sf(abs(correlation + 1.0 / rows) / error))
-    memory = math.copysign(max(abs(correlation), _memory(values)), correlation)
-    return Resemblance(
-        min(correlation, 1.0), math.sqrt(max(1.0 - correlation**2, 0.0)) * error, p_value, max(-1.0, min(memory, 1.0))
-    )
-
-
-def _memory(values: NDArray[np.float64]) -> float:
-    """``(t - 1)/(t + 1)`` for ``t = 1 + 2 sum_h r_h``, by how much more the average varies than that of free rows.
-
-    Correlations of neighbouring lags are added in pairs, up to the first pair that chance explains, to 20 lags, or
-    to a tenth of the rows, after the initial positive sequences of Geyer 1992.
-    """
-    rows = len(values)
-    lags = min(rows // 10, _MOST_LAGS) // 2 * 2
-    size = next_fast_len(rows + lags + 1, real=True)
-    sums = irfft(np.abs(rfft(values, size)) ** 2, size)[1 : lags + 1] / rows
-    pairs = sums.reshape(-1, 2).sum(axis=1)
-    small = np.flatnonzero(pairs < _CLEAR_LAG * math.sqrt(2.0 / rows))
-    total = 2.0 * float(pairs[: small[0] if len(small) else None].sum())
-    return total / (total + 2.0)
+    return Resemblance(min(correlation, 1.0), math.sqrt(max(1.0 - correlation**2, 0.0)) * error, p_value)
 
 
 def _parts(
@@ -155,6 +128,8 @@ def _components(
     correlation = (signal - noise) / variance if variance > 0.0 else 0.0
     spread = abs(1.0 - correlation) * (1.0 + (size - 1.0) * correlation)
     error = spread * math.sqrt(2.0 / (size * max(size - 1.0, 1e-9) * between_dof))
+    if not between + within > 0.0:  # nothing differs inside groups, nor from the next one
+        return Resemblance(0.0, error, 1.0)
     total = between_dof + within_dof
     share, mean = between / (between + within), between_dof / total
     moment = (kurtosis - 3.0) * (leverage - between_dof**2 / total) + 2.0 * between_dof * within_dof / total

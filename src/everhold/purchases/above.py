@@ -145,6 +145,11 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
         }
 
     @property
+    def means(self) -> tuple[BoundQuery, ...]:
+        """The questions whose row values are summed."""
+        return self.bound
+
+    @property
     def shown(self) -> str:
         """The scan as people read it."""
         names = "; ".join(map(named, self.bound[:_MOST_SHOWN]))

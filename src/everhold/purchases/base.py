@@ -145,6 +145,11 @@ class Purchase(ABC, Generic[Seen, Result]):
         """Whether a row's part in it depends on the row's place: predictions as arrays."""
         return False
 
+    @property
+    def means(self) -> tuple[BoundQuery, ...]:
+        """The means of rows that it is about, if it is about such."""
+        return ()
+
     @abstractmethod
     def price(self, mechanism: PrivacyBudget) -> Price:
         """What it would cost."""

@@ -100,6 +100,11 @@ class Choice(Purchase["NDArray[np.int64]", BestCandidate]):
         }
 
     @property
+    def means(self) -> tuple[BoundQuery, ...]:
+        """The questions whose row values are summed."""
+        return self.bound
+
+    @property
     def shown(self) -> str:
         """The choice as people read it."""
         names = "; ".join(map(named, self.bound[:_MOST_SHOWN]))

@@ -158,6 +158,11 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", QuantileAnswer]):
         }  # fmt: skip
 
     @property
+    def means(self) -> tuple[BoundQuery, ...]:
+        """The questions whose row values are summed."""
+        return self.below
+
+    @property
     def shown(self) -> str:
         """The question as people read it."""
         query = self.query

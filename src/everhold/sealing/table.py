@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 
+from everhold.dependence.stretches import MOST_STRETCHES, stretch_of_rows
 from everhold.queries.evaluation import UNIT, clip_to_grid, to_grid
-from everhold.queries.expressions import part_totals_sql, totals_sql
+from everhold.queries.expressions import part_totals_sql, positioned_values_sql, stretch_totals_sql, totals_sql
 from everhold.queries.expressions.sql import quoted
 from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
 from everhold.sealing.probe import public_values
@@ -62,6 +63,7 @@ class StoredRows:
         self._label = label
         self._unchanged = nullcontext() if unchanged is None else unchanged
         self._arrays: dict[str, NDArray[Any]] = {}
+        self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
         self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
         self._connection: duckdb.DuckDBPyConnection | None = None
         self.rows = rows
@@ -107,6 +109,62 @@ class StoredRows:
             if query.row_value is None and function is not None:
                 totals[i] = self._function_totals(function, query.reads, parts=parts, unit=unit)
         return totals
+
+    def stretch_totals(
+        self, queries: Sequence[BoundQuery], *, order_by: Sequence[str] = (), unit: int = UNIT
+    ) -> NDArray[np.int64]:
+        """Exact sums of row values over stretches of public rows that follow each other, in one pass as for `totals`.
+
+        Args:
+            queries: Questions with an expression or with a function of training rows.
+            order_by: Columns that put rows in order, the first one first; none for the order of the file.
+            unit: Grid steps between 0 and 1.
+
+        Returns:
+            Shape (queries, stretches), in grid units; the stretches are those of `stretch_of_rows`.
+
+        Raises:
+            QueryRejected: If a function fails.
+        """
+        stretches = self._stretches(tuple(order_by))
+        totals = np.zeros((len(queries), min(self.rows, MOST_STRETCHES)), dtype=np.int64)
+        written = [i for i, query in enumerate(queries) if query.row_value is not None]
+        for start in range(0, len(written), _EXPRESSIONS_AT_ONCE):
+            chunk = written[start : start + _EXPRESSIONS_AT_ONCE]
+            values = [value for i in chunk if (value := queries[i].row_value) is not None]
+            totals[chunk] = self._stretches_of_expressions(values, stretches, unit=unit)
+        for i, query in enumerate(queries):
+            if query.row_value is None and query.training is not None:
+                table = self.table(self._columns if query.reads is None else query.reads)
+                grid = to_grid(public_values(query.training, table, self.rows), unit=unit)
+                totals[i] = _sums(grid, stretch_of_rows(self.rows) if stretches is None else stretches)
+        return totals
+
+    def _stretches_of_expressions(
+        self, values: Sequence[RowValue], stretches: NDArray[np.int64] | None, *, unit: int
+    ) -> NDArray[np.int64]:
+        if stretches is None:
+            many = min(self.rows, MOST_STRETCHES)
+            sql = stretch_totals_sql(values, SEALED, rows=self.rows, stretches=many, position=POSITION, unit=unit)
+            return np.array([row[1:] for row in self._fetch(sql)], dtype=np.int64).T
+        sql = positioned_values_sql(values, SEALED, position=POSITION, unit=unit)
+        with self._lock, engine_errors_hidden():
+            found = self._engine().execute(sql).fetchnumpy()
+        of_row = stretches[np.asarray(found["p"])]
+        return np.array([_sums(np.asarray(found[f"v{place}"]), of_row) for place in range(len(values))])
+
+    def _stretches(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
+        """The stretch of each row in an order; None if that is the order of the file."""
+        if order_by and order_by not in self._orders:
+            order = ", ".join([*map(quoted, order_by), POSITION])
+            sql = f"SELECT {POSITION} AS p, row_number() OVER (ORDER BY {order}) - 1 AS place FROM {SEALED}"
+            with self._lock, engine_errors_hidden():
+                found = self._engine().execute(sql).fetchnumpy()
+            places = np.empty(self.rows, dtype=np.int64)
+            places[np.asarray(found["p"])] = found["place"]
+            in_file = bool(np.all(np.diff(places) > 0))
+            self._orders[order_by] = None if in_file else stretch_of_rows(self.rows)[places]
+        return self._orders.get(order_by)
 
     def _expression_totals(self, values: Sequence[RowValue], *, parts: int, unit: int) -> NDArray[np.int64]:
         sql = (
@@ -155,6 +213,11 @@ class StoredRows:
         with self._lock, engine_errors_hidden():
             found = self._engine().execute(f"SELECT {listed} FROM {SEALED} ORDER BY {POSITION}").fetchnumpy()
         self._arrays |= {name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in names}
+
+
+def _sums(values: NDArray[Any], of_row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sums of whole numbers over stretches; doubles hold them exactly up to 2^53."""
+    return np.bincount(of_row, weights=values).astype(np.int64)
 
 
 _open_rows: weakref.WeakSet[StoredRows] = weakref.WeakSet()

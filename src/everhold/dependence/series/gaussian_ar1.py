@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from everhold.dependence.fit_check import warn_of_long_memory
 from everhold.dependence.series.base import SERIES_ENTRIES, SeriesModel
 from everhold.dependence.series.coupling import GaussianCoupling
 from everhold.dependence.series.fitting import bound_correlation, continuous, missed
@@ -110,6 +111,9 @@ class GaussianAR1(SeriesModel):
             DependenceError: If values are missing, infinite or classes, rows are tied or have no even steps, or a
                 correlation of 1 cannot be ruled out.
             ValueError: If `confidence` is outside (0, 1).
+
+        Warns:
+            DependenceWarning: If the rows remember longer than the model, as noisy records of a slow number do.
         """
         miss = missed(confidence)
         runs, step = ordered_runs(table, order_by=order_by, value=state, groups=groups)
@@ -121,7 +125,9 @@ class GaussianAR1(SeriesModel):
                 f"correlations from {bound.least:.3f} to {bound.largest:.3f} are consistent with the "
                 "training rows; expected less than 1; give more training rows, or take differences of rows"
             )
-        return cls(largest, order_by=order_by, state=state, groups=groups, gap=gap, miss=miss, step=step)
+        model = cls(largest, order_by=order_by, state=state, groups=groups, gap=gap, miss=miss, step=step)
+        warn_of_long_memory(model, [np.concatenate(series)], state=state)
+        return model
 
     @property
     def fitted(self) -> bool:

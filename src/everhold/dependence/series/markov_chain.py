@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from everhold.dependence.fit_check import warn_of_long_memory
 from everhold.dependence.series.base import SERIES_ENTRIES, SeriesModel
 from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling
 from everhold.dependence.series.fitting import bound_transitions, count_transitions, missed
@@ -29,6 +30,7 @@ __all__ = ["MarkovChain"]
 
 _MOST_STATES = 128
 _QUILT_STEPS = 4096
+_MOST_CHECKED = 8  # states whose shares are held against the fit
 
 
 @dataclass(frozen=True, init=False)
@@ -123,7 +125,7 @@ class MarkovChain(SeriesModel):
 
         The true matrix is within ``uncertainty`` with probability at least ``confidence``, whatever the chain; what it
         lacks to 1 is part of `miss` and of every promise. That there are no other states is assumed. Only pairs of rows
-        that are one usual step (the median) apart count.
+        that are one usual step (the median) apart count. The fit is then held against the averages of long stretches.
 
         Args:
             table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
@@ -140,6 +142,9 @@ class MarkovChain(SeriesModel):
                 one was never left.
             ValueError: If `confidence` is outside (0, 1).
 
+        Warns:
+            DependenceWarning: If the rows remember longer than the chain, as noisy records of a slow state do.
+
         Examples:
             >>> rows = {"day": range(400), "rain": [day // 2 % 2 for day in range(400)]}
             >>> MarkovChain.fit(rows, order_by="day", state="rain").transition
@@ -154,7 +159,7 @@ class MarkovChain(SeriesModel):
         if len(names) > _MOST_STATES:
             raise DependenceError(_too_many(len(names), sum(map(len, series)), state))
         bound = bound_transitions(count_transitions(series, names), miss=miss)
-        return cls(
+        model = cls(
             bound.transition.tolist(),
             states=names,
             order_by=order_by,
@@ -165,6 +170,10 @@ class MarkovChain(SeriesModel):
             miss=miss,
             step=step,
         )
+        rows = np.concatenate(series)
+        common = sorted(names, key=lambda name: -int(np.sum(rows == name)))[:_MOST_CHECKED]
+        warn_of_long_memory(model, [(rows == name).astype(np.float64) for name in common], state=state)
+        return model
 
     @property
     def fitted(self) -> bool:

@@ -30,7 +30,13 @@ DuckDB from the tree.
 """
 
 from everhold.queries.expressions.parse import parse
-from everhold.queries.expressions.sql import part_totals_sql, row_values_sql, totals_sql
+from everhold.queries.expressions.sql import (
+    part_totals_sql,
+    positioned_values_sql,
+    row_values_sql,
+    stretch_totals_sql,
+    totals_sql,
+)
 from everhold.queries.expressions.tree import ColumnKind, Expression, RowValue
 
 __all__ = [
@@ -39,6 +45,8 @@ __all__ = [
     "RowValue",
     "parse",
     "part_totals_sql",
+    "positioned_values_sql",
     "row_values_sql",
+    "stretch_totals_sql",
     "totals_sql",
 ]

@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from everhold.queries.evaluation import UNIT
 from everhold.queries.expressions.tree import ColumnKind, Node, Operation, RowValue, steps
 
-__all__ = ["part_totals_sql", "quoted", "row_values_sql", "totals_sql"]
+__all__ = [
+    "part_totals_sql", "positioned_values_sql", "quoted", "row_values_sql", "stretch_totals_sql", "totals_sql",
+]  # fmt: skip
 
 _INFIX = {
     Operation.ADD: " + ",
@@ -73,6 +75,33 @@ def part_totals_sql(
     sums = ", ".join(f"sum(v{place}) AS v{place}" for place in range(len(values)))
     rows = _query(values, table, unit=unit, position=position)
     return f"SELECT p % {int(parts)} AS part, {sums} FROM ({rows}) GROUP BY part ORDER BY part"
+
+
+def stretch_totals_sql(
+    values: Sequence[RowValue], table: str, *, rows: int, stretches: int, position: str = "file_row_number",
+    unit: int = UNIT,
+) -> str:  # fmt: skip
+    """Sums over equally long stretches of rows: rows ``stretch, v0, v1, ...`` in their order; a row has position p.
+
+    Args:
+        values: What to compute.
+        table: Name of a table or view; quoted here.
+        rows: Number of rows; the stretch of a row is ``p * stretches // rows``.
+        stretches: Number of stretches, at most that of rows.
+        position: Column with the position of a row, from 0.
+        unit: Grid steps between 0 and 1.
+    """
+    sums = ", ".join(f"sum(v{place}) AS v{place}" for place in range(len(values)))
+    inner = _query(values, table, unit=unit, position=position)
+    stretch = f"p * {int(stretches)} // {int(rows)}"
+    return f"SELECT {stretch} AS stretch, {sums} FROM ({inner}) GROUP BY stretch ORDER BY stretch"
+
+
+def positioned_values_sql(
+    values: Sequence[RowValue], table: str, *, position: str = "file_row_number", unit: int = UNIT
+) -> str:
+    """The values ``v0, v1, ...`` of each row with its position ``p``, in any order; arguments as before."""
+    return _query(values, table, unit=unit, position=position)
 
 
 def quoted(name: str) -> str:

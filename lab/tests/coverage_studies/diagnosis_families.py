@@ -1,0 +1,224 @@
+"""Families of rows, played against the diagnosis: either the promise holds, or there was a warning.
+
+A game draws training rows and sealed ones that are independent of them, diagnoses the training rows under a
+declaration, asks one question, and looks whether the interval that the declaration gives holds the truth.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import lfilter
+
+from everhold.dependence import DependenceModel, GaussianAR1, Groups, Independent, MarkovChain
+from everhold.dependence.stretches import stretch_of_rows
+from everhold.diagnosis import columns_of, diagnose_rows
+from everhold.diagnosis.questions import Watch
+from everhold.errors import DependenceWarning
+from everhold.mechanisms.guess_and_check import GuessAndCheck
+
+QUERIES, OVERFITS, CONFIDENCE = 20, 2, 0.95
+Table = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Rows of one kind.
+
+    Attributes:
+        name: As the page names it.
+        draw: Makes a table; columns of groups are numbered from the second argument on.
+        question: Values in [0, 1] of the question of a table.
+        truth: Its population value.
+        label: The label column.
+        declare: The declaration, given the training table and how many sealed rows there are.
+        depends: Whether rows depend on each other more than is declared.
+    """
+
+    name: str
+    draw: Callable[[np.random.Generator, int], Table]
+    question: Callable[[Table], np.ndarray]
+    truth: float
+    declare: Callable[[Table], DependenceModel]
+    label: str | None = "y"
+    depends: bool = True
+
+
+@dataclass(frozen=True)
+class Game:
+    """What came of one game."""
+
+    held: bool
+    warned: bool
+
+    @property
+    def fair(self) -> bool:
+        return self.held or self.warned
+
+
+def play(family: Family, seed: int) -> Game:
+    """One game; a warning at the fit, at creation or at the question counts."""
+    rng = np.random.default_rng(seed)
+    training, sealed = family.draw(rng, 0), family.draw(rng, 10**6)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = declared_for(family.declare(training), sealed)
+    rows = len(next(iter(sealed.values())))
+    mechanism = GuessAndCheck.tuned(
+        rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE, dependence=model
+    )
+    found = diagnose_rows(columns_of(training), label=family.label, mechanism=mechanism, brief=True)
+    warned = any(issubclass(one.category, DependenceWarning) for one in caught)
+    warned |= bool(found.suspects) or _watched(family, training, mechanism)
+    low, high = interval(mechanism, float(family.question(sealed).mean()))
+    return Game(held=low <= family.truth <= high, warned=warned)
+
+
+def declared_for(model: DependenceModel, sealed: Table) -> DependenceModel:
+    """Groups of a column with the sizes of the sealed rows; other models as they are."""
+    if not isinstance(model, Groups) or model.column is None:
+        return model
+    sizes = np.unique(sealed[model.column], return_counts=True)[1]
+    counted = zip(*np.unique(sizes, return_counts=True), strict=True)
+    return Groups.of_counts({int(size): int(many) for size, many in counted}, column=model.column)
+
+
+def interval(mechanism: GuessAndCheck, average: float) -> tuple[float, float]:
+    """What the mechanism excludes least of for the first question, had it released the average itself."""
+    seen = np.array([average])
+    low, high = mechanism.not_excluded(
+        seen, seen, rows=mechanism.rows, log_inverse_level=mechanism._log_inverse_level(1, 0)
+    )
+    return float(low[0]), float(high[0])
+
+
+def _watched(family: Family, training: Table, mechanism: GuessAndCheck) -> bool:
+    watch, values = Watch.of(mechanism), family.question(training)
+    order = np.lexsort([training[name] for name in reversed(watch.order_by)]) if watch.order_by else slice(None)
+    sums = np.bincount(stretch_of_rows(len(values)), weights=values[order])[None, :]
+    return watch.seen(sums, rows=len(values), unit=1, questions=QUERIES)[0] is not None
+
+
+def _coin(rng: np.random.Generator, chance: np.ndarray) -> np.ndarray:
+    return (rng.random(len(chance)) < chance).astype(int)
+
+
+def _switching(rng: np.random.Generator, rows: int, flip: float) -> np.ndarray:
+    flips = (rng.random(rows) < flip).astype(int)
+    flips[0] = rng.integers(0, 2)
+    return np.bitwise_xor.accumulate(flips)
+
+
+def _autoregression(rng: np.random.Generator, rows: int, correlation: float) -> np.ndarray:
+    shocks = rng.normal(size=rows) * math.sqrt(1.0 - correlation**2)
+    shocks[0] = rng.normal()
+    return np.asarray(lfilter([1.0], [1.0, -correlation], shocks))
+
+
+def _independent(rng: np.random.Generator, start: int, rows: int = 4_000) -> Table:
+    age = rng.integers(0, 200, rows)
+    return {
+        "zip": rng.integers(0, 600, rows).astype(str).astype(object),
+        "age": age,
+        "t": np.arange(rows),
+        "size": rng.normal(size=rows),
+        "y": _coin(rng, age / 199.0),
+    }
+
+
+def _regime(rng: np.random.Generator, start: int, rows: int = 6_000) -> Table:
+    return {"t": np.arange(rows), "y": _coin(rng, np.where(_switching(rng, rows, 0.001) == 1, 0.75, 0.25))}
+
+
+def _hidden(rng: np.random.Generator, start: int, rows: int = 6_000) -> Table:
+    """A slow regime in a column that is not the label, in a shuffled file."""
+    table = {"t": np.arange(rows), "x": _regime(rng, start, rows)["y"], "y": rng.integers(0, 2, rows)}
+    order = rng.permutation(rows)
+    return {name: column[order] for name, column in table.items()}
+
+
+def _noisy(rng: np.random.Generator, start: int, rows: int = 6_000) -> Table:
+    return {"t": np.arange(rows), "y": _autoregression(rng, rows, 0.998) + 1.7 * rng.normal(size=rows)}
+
+
+def _clusters(rng: np.random.Generator, start: int, *, groups: int, size: int, shape: float) -> Table:
+    group = np.repeat(np.arange(groups), size)
+    order = rng.permutation(len(group))
+    return {"group": (start + group)[order], "y": _coin(rng, rng.beta(shape, shape, groups)[group])[order]}
+
+
+def _villages(rng: np.random.Generator, start: int) -> Table:
+    village, house = np.repeat(np.arange(400), 20), np.repeat(np.arange(4_000), 2)
+    chance = rng.beta(0.5, 0.5, 400)[village]
+    return {"village": start + village, "house": 10 * start + house, "y": _coin(rng, chance)}
+
+
+def _unnamed(rng: np.random.Generator, start: int) -> Table:
+    """The same villages without a column that names them."""
+    return {name: column for name, column in _villages(rng, start).items() if name != "village"}
+
+
+def _returns(rng: np.random.Generator, start: int, rows: int = 4_000) -> Table:
+    returns = rng.normal(size=rows + 19)
+    momentum = np.convolve(returns, np.ones(20), mode="valid")
+    return {"t": np.arange(rows), "momentum": momentum, "y": (returns[19:] > 0).astype(int)}
+
+
+def _weather(rng: np.random.Generator, start: int, rows: int = 4_000) -> Table:
+    return {"t": np.arange(rows), "y": _switching(rng, rows, 0.1)}
+
+
+def _label(table: Table) -> np.ndarray:
+    return np.asarray(table["y"] > 0.5 if table["y"].dtype.kind == "i" else table["y"] > 0.0).astype(float)
+
+
+def _momentum(table: Table) -> np.ndarray:
+    return (table["momentum"] > 0.0).astype(float)
+
+
+def _nothing(_: Table) -> DependenceModel:
+    return Independent()
+
+
+def _chain(table: Table) -> DependenceModel:
+    return MarkovChain.fit(table, order_by="t", state="y", gap=4_000)
+
+
+def _gaussian(table: Table) -> DependenceModel:
+    return GaussianAR1.fit(table, order_by="t", state="y", gap=4_000)
+
+
+def _advised(table: Table) -> DependenceModel:
+    """What the diagnosis advises where nothing is declared: long stretches as groups."""
+    rows = len(table["t"])
+    mechanism = GuessAndCheck.tuned(rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE)
+    suspects = diagnose_rows(columns_of(table), label="y", mechanism=mechanism, brief=True).suspects
+    return suspects[0].model if suspects else Independent()
+
+
+FAMILIES = (
+    Family("independent rows", _independent, _label, 0.5, _nothing, depends=False),
+    Family("independent rows, a fitted chain", _independent, _label, 0.5, _chain, depends=False),
+    Family("a chain, fitted", _weather, _label, 0.5, _chain, depends=False),
+    Family("a chain, nothing declared", _weather, _label, 0.5, _nothing),
+    Family("hidden regime, nothing declared", _regime, _label, 0.5, _nothing),
+    Family("hidden regime, a chain fitted to the label", _regime, _label, 0.5, _chain),
+    Family("hidden regime of another column, shuffled file", _hidden, lambda t: t["x"].astype(float), 0.5, _nothing),
+    Family("autoregression and noise, fitted", _noisy, _label, 0.5, _gaussian),
+    Family("100 large clusters, correlation 0.2",
+           lambda g, s: _clusters(g, s, groups=100, size=200, shape=2.0), _label, 0.5, _nothing),
+    Family("groups inside villages, groups declared", _villages, _label, 0.5, lambda _: Groups("house")),
+    Family("groups inside villages without a name", _unnamed, _label, 0.5, lambda _: Groups("house")),
+    Family("momentum of independent returns", _returns, _momentum, 0.5, _nothing),
+    Family("momentum, a chain fitted to the label", _returns, _momentum, 0.5, _chain),
+)  # fmt: skip
+ADVISED = (
+    Family("hidden regime, what is advised declared", _regime, _label, 0.5, _advised),
+    Family("autoregression and noise, what is advised declared", _noisy, _label, 0.5, _advised),
+    Family("momentum, what is advised declared", _returns, _momentum, 0.5, _advised),
+)
+"""Here the promise has to hold, whether there is a warning or not."""

@@ -1,0 +1,56 @@
+"""Every family in a few games: held or warned; the long form is `python -m lab.tests.coverage_studies.diagnosis_study`."""
+
+import numpy as np
+import pytest
+from diagnosis_families import ADVISED, FAMILIES, Family, play
+from scipy.stats import binom
+
+import everhold as eh
+
+GAMES = 8
+NAMED = {family.name: family for family in (*FAMILIES, *ADVISED)}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_the_promise_holds_or_there_was_a_warning(family):
+    games = [play(family, seed) for seed in range(GAMES)]
+    unfair = sum(not game.fair for game in games)
+    assert binom.sf(unfair - 1, GAMES, 0.05) > 1e-3
+    if not family.depends:
+        assert not any(game.warned for game in games)
+
+
+@pytest.mark.parametrize("family", ADVISED, ids=lambda family: family.name)
+def test_what_is_advised_holds(family):
+    games = [play(family, seed) for seed in range(GAMES)]
+    assert binom.sf(sum(not game.held for game in games) - 1, GAMES, 0.05) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hidden regime, nothing declared",
+        "hidden regime, a chain fitted to the label",
+        "autoregression and noise, fitted",
+        "100 large clusters, correlation 0.2",
+        "momentum, a chain fitted to the label",
+    ],
+)
+def test_without_warnings_the_same_games_break_their_promise(name):
+    games = [play(NAMED[name], seed) for seed in range(2 * GAMES)]
+    assert binom.sf(sum(not game.held for game in games) - 1, len(games), 0.05) < 1e-2
+
+
+@pytest.mark.parametrize("name", ["hidden regime, nothing declared", "groups inside villages, groups declared"])
+def test_the_door_warns_where_the_arrays_do(tmp_path, name):
+    family: Family = NAMED[name]
+    rng = np.random.default_rng(0)
+    training, sealed = family.draw(rng, 0), family.draw(rng, 10**6)
+    with pytest.warns(eh.DependenceWarning, match="are promised"):
+        holdout = eh.Holdout.create(
+            tmp_path / "s.db", holdout=sealed, training=training, label=family.label, queries=20, overfits=2,
+            mechanism="guess_and_check", dependence=family.declare(training),
+        )  # fmt: skip
+    holdout.close()
