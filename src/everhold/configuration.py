@@ -123,6 +123,7 @@ def make_configuration(
         ],  # pairs: JSON objects lose their order
         "label": label,
         "label_kind": sealed.label_kind,
+        "label_classes": None if sealed.label_classes is None else list(sealed.label_classes),
         "row_id": row_id,
         "fingerprint": sealed.fingerprint,
         "training_fingerprint": sealed.training_fingerprint,
@@ -150,6 +151,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
         label=configuration["label"],
         label_kind=configuration["label_kind"],
         row_id=configuration["row_id"],
+        classes=None if (classes := configuration["label_classes"]) is None else tuple(classes),
     )
 
 

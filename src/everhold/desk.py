@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,6 +106,7 @@ class Desk:
         return Preparation(
             self.schema, self.mechanism, self.training,
             answered=lambda question: self.store.find(self.record.id, question) is not None,
+            sealed_ids=None if (row_id := self.schema.row_id) is None else partial(self.sealed.row_ids, row_id),
         )  # fmt: skip
 
     def state(self) -> State:

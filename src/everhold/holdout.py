@@ -137,7 +137,8 @@ class Holdout:
                 mapping from names to NumPy arrays.
             training: Open rows of the same columns; they make the guesses that the holdout confirms.
             label: Column that holds the truth, for `accuracy`, `error` and `brier`.
-            row_id: Column that names rows; no row may be in both sets.
+            row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids
+                are public: whoever hands in predictions has to know them, and no question may read them.
             mechanism: A mechanism, or the name of one to be tuned; by default the one with the smallest radius.
             queries: Number of adaptive questions to plan for.
             overfits: Number of answers that may come from the holdout, for mechanisms that check guesses; by default

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
 import secrets
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from numbers import Real
@@ -15,11 +15,15 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.queries.base import BoundQuery, Query, RowFunction, Schema, Table, same_length
+from everhold.queries.identity import content_digest
+from everhold.queries.prediction_tables import PredictionTable
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-__all__ = ["LabelQuery", "PredictionQuery", "accuracy", "brier", "error"]
+__all__ = ["EstimatedValues", "LabelQuery", "PredictionQuery", "accuracy", "brier", "error", "probabilities"]
+
+_MOST_SHOWN = 5
 
 
 class Metric(Enum):
@@ -29,48 +33,92 @@ class Metric(Enum):
     BRIER = "brier"
 
 
+@dataclass(frozen=True, slots=True)
+class EstimatedValues:
+    """Row values of an estimator: what it predicts, held against the label.
+
+    Attributes:
+        predict: From a table to one prediction per row, of the right kind.
+        judge: From predictions and their table to one value per row.
+        check: Refuses predictions that cannot be meant; for public rows, where refusing tells nothing.
+        everywhere: Whether predictions are of the right kind for whatever row, as classes are; numbers may be infinite
+            for rows that somebody made up.
+    """
+
+    predict: Callable[[Table], NDArray[Any]]
+    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
+    check: Callable[[NDArray[Any]], None]
+    everywhere: bool = True
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """The row values of a table."""
+        return self.judge(self.predict(table), table)
+
+
 class LabelQuery(Query):
     """Predictions, held against the label row by row.
 
     Attributes:
-        predictions: One prediction per sealed row, in the order of the rows, or a fitted estimator.
-        training: One prediction per training row, for the guess; an estimator needs none.
+        predictions: One prediction per sealed row, in the order of the rows; a table of predictions with row ids; or a
+            fitted estimator.
+        training: Predictions for the training rows, for the guess; an estimator needs none.
     """
 
     __slots__ = ()
 
     predictions: Any
-    training: ArrayLike | None
+    training: Any
 
     @property
     @abstractmethod
     def _of_probabilities(self) -> bool:
         """Whether predictions are probabilities of label 1."""
 
+    @property
+    def _bounded(self) -> bool:
+        """Whether predictions have a range of their own."""
+        return True
+
     @abstractmethod
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         """The row values of checked predictions."""
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        """Refuse checked predictions that cannot be meant, judged by public facts.
+
+        Raises:
+            QueryRejected: If they cannot. Nothing is charged.
+        """
 
     def _row_values(
         self, schema: Schema
     ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...] | None]:
         """Identity of the predictions, row values of sealed and of training rows, and the columns that are read."""
+        if isinstance(self.predictions, type):
+            raise QueryRejected(
+                f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions; nothing was charged"
+            )
         return self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
 
     def _of_arrays(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
         label = schema.label or ""
-        sealed = self._checked(self.predictions, schema.rows, schema, what="the predictions")
+        sealed = self._usable(self.predictions, schema.rows, schema, what="the predictions")
         training: RowFunction | None = None
         if self.training is not None and schema.training_rows:
-            known = self._checked(self.training, schema.training_rows, schema, what="the training predictions")
+            known = self._usable(self.training, schema.training_rows, schema, what="the training predictions")
             training = self._against(known, label)
         return {"predictions": _digest(sealed)}, self._against(sealed, label), training, (label,)
+
+    def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        checked = self._checked(predictions, rows, schema, what=what)
+        self._check(checked, schema, what=what)
+        return checked
 
     def _of_estimator(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction, tuple[str, ...] | None]:
         label, estimator = schema.label or "", self.predictions
         named = getattr(estimator, "feature_names_in_", None)
         features = schema.features if named is None else tuple(str(name) for name in named)
-        unknown = [name for name in features if name not in schema.columns]
+        unknown = [name for name in features if name not in schema.asked]
         if unknown:
             raise QueryRejected(
                 f"the estimator was fitted on {unknown[0]!r}, which is no column of this holdout; expected some of "
@@ -89,19 +137,36 @@ class LabelQuery(Query):
             )
         reads = tuple(dict.fromkeys((*features, label)))
 
-        def values(table: Table) -> NDArray[Any]:
-            predicted = self._predict(_matrix(table, features, framed=named is not None))
-            checked = self._checked(predicted, len(table[label]), schema, what="the estimator's predictions")
-            return self._against(checked, label)(table)
+        what = "the estimator's predictions"
 
-        return {"estimator": _pickled_digest(estimator)}, values, values, reads
+        def predict(table: Table) -> NDArray[Any]:
+            predicted = self._predict(_matrix(table, features, framed=named is not None))
+            return self._checked(predicted, len(table[label]), schema, what=what)
+
+        values = EstimatedValues(
+            predict,
+            lambda predictions, table: self._against(predictions, label)(table),
+            lambda predictions: self._check(predictions, schema, what=what),
+            everywhere=self._bounded,
+        )
+        identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new question
+        return {"estimator": identity}, values, values, reads
 
     def _predict(self, features: Any) -> Any:
         if self._of_probabilities:
-            return np.asarray(self.predictions.predict_proba(features))[:, 1]
+            return probabilities(self.predictions, features)
         return self.predictions.predict(features)
 
     def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        if isinstance(predictions, PredictionTable):
+            raise TypeError("a table of predictions was not put in order; expected an array")
+        missing = int(np.count_nonzero(np.ma.getmaskarray(predictions))) if np.ma.isMaskedArray(predictions) else 0
+        if missing or _mixed(predictions):
+            fault = f"{what} lack {missing:,} rows" if missing else f"{what} are a list of texts and of other things"
+            raise QueryRejected(
+                f"{fault}; expected one prediction for each row, all of one kind; fill in the missing ones; nothing "
+                "was charged"
+            )
         array = _plain(same_length(predictions, rows, what=what))
         numeric = array.dtype.kind in "biuf"
         if numeric == (schema.label_kind == "string") or not (numeric or array.dtype.kind == "U"):
@@ -127,7 +192,7 @@ class PredictionQuery(LabelQuery):
 
     metric: Metric
     predictions: Any
-    training: ArrayLike | None = None
+    training: Any = None
     complement: bool = False
 
     def bind(self, schema: Schema) -> BoundQuery:
@@ -159,6 +224,10 @@ class PredictionQuery(LabelQuery):
     def _of_probabilities(self) -> bool:
         return self.metric is Metric.BRIER
 
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        if self.metric is Metric.ACCURACY:
+            _check_classes(predictions, schema, what=what)
+
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         if self.metric is Metric.BRIER:
             return lambda table: (predictions.astype(np.float64) - table[label]) ** 2
@@ -172,6 +241,73 @@ def _matrix(table: Table, features: tuple[str, ...], *, framed: bool) -> Any:
     import pandas as pd  # the extra [sklearn]; whoever fitted on a data frame has it
 
     return pd.DataFrame({name: table[name] for name in features}, copy=False)
+
+
+def _check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+    """Refuse what can be no label: probabilities, measurements, classes that nobody has heard of."""
+    floats = predictions.dtype.kind == "f"
+    if floats and not bool(np.all(np.isfinite(predictions))):
+        raise QueryRejected(
+            f"{what} hold nan or infinite numbers; expected a label for each row; fill in the missing ones; nothing was "
+            "charged"
+        )
+    classes = schema.label_classes
+    if classes is not None:
+        strange = _not_among(predictions, classes)
+        known = f"one of {', '.join(map(_brief, classes[:_MOST_SHOWN]))}{', ...' if len(classes) > _MOST_SHOWN else ''}"
+    else:
+        strange = predictions[predictions != np.floor(predictions)].tolist() if floats else []
+        known = "classes: whole numbers or text"
+    if strange:
+        where = "" if schema.label_kind == "binary" or classes is None else ", the labels of the training rows,"
+        hint = (
+            "ask brier(...) about probabilities" if schema.label_kind == "binary"
+            else "ask risk(...) about numbers" if schema.label_kind == "number"
+            else "check their spelling"
+        )  # fmt: skip
+        raise QueryRejected(
+            f"{what} are no labels: {len(strange):,} are such as {_brief(strange[0])}; expected {known}{where} for each "
+            f"row; {hint}; nothing was charged"
+        )
+
+
+def _not_among(predictions: NDArray[Any], classes: tuple[str | float, ...]) -> list[Any]:
+    if predictions.dtype.kind != "U":
+        strange: list[Any] = predictions[~np.isin(predictions, np.array(classes, dtype=np.float64))].tolist()
+        return strange
+    unknown = set(predictions.tolist()) - set(classes)
+    return [text for text in predictions.tolist() if text in unknown] if unknown else []
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    text = ascii(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def probabilities(estimator: Any, features: Any) -> NDArray[Any]:
+    """Probabilities of label 1.
+
+    Raises:
+        QueryRejected: If the estimator does not tell labels 0 and 1 apart. Nothing is charged.
+    """
+    found, classes = np.asarray(estimator.predict_proba(features)), getattr(estimator, "classes_", None)
+    if found.ndim != 2 or found.shape[1] != 2 or (classes is not None and np.asarray(classes).tolist() != [0, 1]):
+        told = "" if classes is None else f" for the classes {_brief(np.asarray(classes).tolist())}"
+        raise QueryRejected(
+            f"the estimator gives probabilities of the shape {found.shape}{told}; expected two columns, for the labels "
+            "0 and 1; fit it on such labels; nothing was charged"
+        )
+    return np.asarray(found[:, 1])
+
+
+def _mixed(predictions: object) -> bool:
+    """Whether a list would be taken for text although not all of it is: NumPy writes nan as 'nan'."""
+    if not isinstance(predictions, (list, tuple)):
+        return False
+    texts = sum(isinstance(item, str) for item in predictions)
+    return 0 < texts < len(predictions)
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
@@ -196,24 +332,14 @@ def _digest(array: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _pickled_digest(estimator: Any) -> str:
-    """Identity of a fitted estimator; one that cannot be pickled by value is a new question."""
-    try:
-        content = pickle.dumps(estimator, protocol=5)
-    except Exception:  # an estimator may raise anything here, and none of it matters
-        return secrets.token_hex(32)
-    if b"__main__" in content:  # pickled by reference: the class may mean something else the next time
-        return secrets.token_hex(32)
-    return hashlib.sha256(content).hexdigest()
-
-
-def accuracy(predictions: Any, *, training: ArrayLike | None = None) -> PredictionQuery:
+def accuracy(predictions: Any, *, training: Any = None) -> PredictionQuery:
     """The share of rows whose label is predicted.
 
     Args:
-        predictions: Shape (rows,), one prediction per sealed row in the order of the rows; or a fitted estimator with
-            ``predict``, which also makes the training estimate.
-        training: Shape (training rows,), predictions for the training rows, for the guess.
+        predictions: Shape (rows,), one prediction per sealed row in the order of the rows; a table (a data frame, an
+            Arrow table or a mapping from names to arrays) with the column of row ids and one of predictions, in any
+            order; or a fitted estimator with ``predict``, which also makes the training estimate.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
 
     Examples:
         >>> accuracy([1, 0, 1]).metric
@@ -222,7 +348,7 @@ def accuracy(predictions: Any, *, training: ArrayLike | None = None) -> Predicti
     return PredictionQuery(Metric.ACCURACY, predictions, training)
 
 
-def error(predictions: Any, *, training: ArrayLike | None = None) -> PredictionQuery:
+def error(predictions: Any, *, training: Any = None) -> PredictionQuery:
     """The share of rows whose label is missed: the same question as `accuracy`, answered the other way round.
 
     Args:
@@ -232,11 +358,12 @@ def error(predictions: Any, *, training: ArrayLike | None = None) -> PredictionQ
     return PredictionQuery(Metric.ACCURACY, predictions, training, complement=True)
 
 
-def brier(probabilities: Any, *, training: ArrayLike | None = None) -> PredictionQuery:
+def brier(probabilities: Any, *, training: Any = None) -> PredictionQuery:
     """The mean squared distance between a probability and a label of 0 or 1.
 
     Args:
-        probabilities: Shape (rows,), probabilities of label 1; or a fitted estimator with ``predict_proba``.
-        training: Shape (training rows,), probabilities for the training rows, for the guess.
+        probabilities: Probabilities of label 1: shape (rows,), or a table, as for `accuracy`; or a fitted estimator with
+            ``predict_proba``.
+        training: Probabilities for the training rows, for the guess: shape (training rows,), or a table.
     """
     return PredictionQuery(Metric.BRIER, probabilities, training)

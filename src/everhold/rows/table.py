@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import warnings
 import weakref
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["StoredRows", "sealed_values", "values_or_none"]
 
 _EXPRESSIONS_AT_ONCE = 64
+_NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
+_BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
 _warning_filters = threading.RLock()  # the filters belong to the whole process, and whoever changes them puts them back
 
 
@@ -51,6 +54,7 @@ class StoredRows:
         self._sealed = sealed
         self._label = label
         self._arrays: dict[str, NDArray[Any]] = {}
+        self._ids: list[Any] | None = None
         self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
         self._connection: duckdb.DuckDBPyConnection | None = None
         self.rows = rows
@@ -138,6 +142,20 @@ class StoredRows:
                 name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in missing
             }
         return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
+
+    def row_ids(self, name: str) -> list[Any]:
+        """The column of row ids, which are public: exact numbers, everything else as text."""
+        if self._ids is None:
+            column = quoted(name)
+            with self._lock, engine_errors_hidden():
+                kind = self._engine().execute(f"SELECT typeof({column}) FROM {SEALED} LIMIT 1").fetchall()[0][0]
+                exact = column if _NUMBERS.match(kind) else f"CAST({column} AS VARCHAR)"
+                self._engine().execute(f"SELECT {exact} AS name FROM {SEALED} ORDER BY {POSITION}")
+                if kind in _BEYOND_NUMPY or kind.startswith("DECIMAL"):
+                    self._ids = [row[0] for row in self._engine().fetchall()]
+                else:
+                    self._ids = np.ma.getdata(self._engine().fetchnumpy()["name"]).tolist()
+        return self._ids
 
 
 _open_rows: weakref.WeakSet[StoredRows] = weakref.WeakSet()
