@@ -80,7 +80,9 @@ def create(
     ] = None,
     row_id: Annotated[
         str | None,
-        typer.Option(help="Column that names rows, each once; predictions are joined by it. Public.", rich_help_panel=_ROWS),
+        typer.Option(
+            help="Column that names rows, each once; predictions are joined by it. Public.", rich_help_panel=_ROWS
+        ),
     ] = None,
     groups: Annotated[
         str | None,

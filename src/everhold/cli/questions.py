@@ -46,7 +46,10 @@ MeanOption = Annotated[
 ]  # fmt: skip
 AccuracyOption = Annotated[
     Path | None,
-    typer.Option(help="The share of labels that the predictions in a file meet; they are joined by row id.", rich_help_panel=_QUESTION),
+    typer.Option(
+        help="The share of labels that the predictions in a file meet; they are joined by row id.",
+        rich_help_panel=_QUESTION,
+    ),
 ]
 ErrorOption = Annotated[
     Path | None, typer.Option(help="The share of labels that they miss.", rich_help_panel=_QUESTION)

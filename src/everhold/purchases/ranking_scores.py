@@ -17,8 +17,9 @@ from everhold.purchases.base import PricedQuery
 from everhold.purchases.gradient import check_positive
 from everhold.purchases.low_sensitivity import StatisticGrid, StatisticPurchase, check_range, statistic_purchase
 from everhold.queries.base import BoundQuery, Schema
+from everhold.queries.checked_predictions import probabilities
 from everhold.queries.identity import behaviour_digest
-from everhold.queries.metrics import LabelQuery, probabilities
+from everhold.queries.metrics import LabelQuery
 from everhold.rows.table import sealed_values
 
 if TYPE_CHECKING:

@@ -33,7 +33,9 @@ __all__ = ["behaviour_digest", "content_digest"]
 _DIGITS = 20
 """Binary digits, counted from the largest number of an array, in which outputs of code are compared."""
 
-_MARKS = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__", "_abc_impl"})
+_MARKS = frozenset(
+    {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__", "_abc_impl"}
+)
 """Entries of a class that say nothing of what it does, or nothing that lasts."""
 
 _NAMED = (
@@ -195,7 +197,9 @@ class _Content:
         if _is_installed(thing.__module__) and _is_found(thing):
             return _joined("function", *_reference(thing.__module__), thing.__qualname__.encode())
         used = list(_used_names(thing.__code__, thing.__globals__))
-        return self._all("function", [thing.__code__, thing.__defaults__, thing.__kwdefaults__, thing.__closure__, used])
+        return self._all(
+            "function", [thing.__code__, thing.__defaults__, thing.__kwdefaults__, thing.__closure__, used]
+        )
 
     def _of_code(self, code: types.CodeType) -> bytes:
         """Instructions, without names of files and functions and without line numbers."""
@@ -218,9 +222,9 @@ def _used_names(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[s
     for step in (step for part in _nested(code) for step in dis.get_instructions(part)):
         if step.opname in _NAMES:
             names[_NAMES[step.opname]].add(step.argval)
-    found = {name: known[name] for name in names["global"] if name in known}
+    found: dict[str, object] = {name: known[name] for name in names["global"] if name in known}
     found |= {name: sys.modules.get(name) for name in names["import"]}
-    for name, thing in sorted(found.items()):
+    for name, thing in sorted(found.items(), key=lambda item: item[0]):
         if not isinstance(thing, types.ModuleType):
             yield name, thing
         elif not _is_installed(thing.__name__):

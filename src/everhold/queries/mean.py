@@ -56,8 +56,8 @@ def parsed(text: str, schema: Schema) -> Expression:
     expression = parse(text, schema.columns)
     if schema.row_id in expression.columns():
         raise QueryRejected(
-            f"the question reads {schema.row_id!r}, the column of row ids; expected a question about other columns: ids "
-            "are public and name these very rows, so that no answer to it is about others; nothing was charged"
+            f"the question reads {schema.row_id!r}, the column of row ids; expected a question about other columns: "
+            "ids are public and name these very rows, so that no answer to it is about others; nothing was charged"
         )
     return expression
 

@@ -15,15 +15,14 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.queries.base import BoundQuery, Query, RowFunction, Schema, Table, same_length
+from everhold.queries.checked_predictions import check_classes, is_mixed, probabilities
 from everhold.queries.identity import content_digest
 from everhold.queries.prediction_tables import PredictionTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EstimatedValues", "LabelQuery", "PredictionQuery", "accuracy", "brier", "error", "probabilities"]
-
-_MOST_SHOWN = 5
+__all__ = ["EstimatedValues", "LabelQuery", "PredictionQuery", "accuracy", "brier", "error"]
 
 
 class Metric(Enum):
@@ -96,7 +95,8 @@ class LabelQuery(Query):
         """Identity of the predictions, row values of sealed and of training rows, and the columns that are read."""
         if isinstance(self.predictions, type):
             raise QueryRejected(
-                f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions; nothing was charged"
+                f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions; nothing was "
+                "charged"
             )
         return self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
 
@@ -161,7 +161,7 @@ class LabelQuery(Query):
         if isinstance(predictions, PredictionTable):
             raise TypeError("a table of predictions was not put in order; expected an array")
         missing = int(np.count_nonzero(np.ma.getmaskarray(predictions))) if np.ma.isMaskedArray(predictions) else 0
-        if missing or _mixed(predictions):
+        if missing or is_mixed(predictions):
             fault = f"{what} lack {missing:,} rows" if missing else f"{what} are a list of texts and of other things"
             raise QueryRejected(
                 f"{fault}; expected one prediction for each row, all of one kind; fill in the missing ones; nothing "
@@ -226,7 +226,7 @@ class PredictionQuery(LabelQuery):
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
         if self.metric is Metric.ACCURACY:
-            _check_classes(predictions, schema, what=what)
+            check_classes(predictions, schema, what=what)
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         if self.metric is Metric.BRIER:
@@ -241,73 +241,6 @@ def _matrix(table: Table, features: tuple[str, ...], *, framed: bool) -> Any:
     import pandas as pd  # the extra [sklearn]; whoever fitted on a data frame has it
 
     return pd.DataFrame({name: table[name] for name in features}, copy=False)
-
-
-def _check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-    """Refuse what can be no label: probabilities, measurements, classes that nobody has heard of."""
-    floats = predictions.dtype.kind == "f"
-    if floats and not bool(np.all(np.isfinite(predictions))):
-        raise QueryRejected(
-            f"{what} hold nan or infinite numbers; expected a label for each row; fill in the missing ones; nothing was "
-            "charged"
-        )
-    classes = schema.label_classes
-    if classes is not None:
-        strange = _not_among(predictions, classes)
-        known = f"one of {', '.join(map(_brief, classes[:_MOST_SHOWN]))}{', ...' if len(classes) > _MOST_SHOWN else ''}"
-    else:
-        strange = predictions[predictions != np.floor(predictions)].tolist() if floats else []
-        known = "classes: whole numbers or text"
-    if strange:
-        where = "" if schema.label_kind == "binary" or classes is None else ", the labels of the training rows,"
-        hint = (
-            "ask brier(...) about probabilities" if schema.label_kind == "binary"
-            else "ask risk(...) about numbers" if schema.label_kind == "number"
-            else "check their spelling"
-        )  # fmt: skip
-        raise QueryRejected(
-            f"{what} are no labels: {len(strange):,} are such as {_brief(strange[0])}; expected {known}{where} for each "
-            f"row; {hint}; nothing was charged"
-        )
-
-
-def _not_among(predictions: NDArray[Any], classes: tuple[str | float, ...]) -> list[Any]:
-    if predictions.dtype.kind != "U":
-        strange: list[Any] = predictions[~np.isin(predictions, np.array(classes, dtype=np.float64))].tolist()
-        return strange
-    unknown = set(predictions.tolist()) - set(classes)
-    return [text for text in predictions.tolist() if text in unknown] if unknown else []
-
-
-def _brief(value: object) -> str:
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    text = ascii(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
-
-
-def probabilities(estimator: Any, features: Any) -> NDArray[Any]:
-    """Probabilities of label 1.
-
-    Raises:
-        QueryRejected: If the estimator does not tell labels 0 and 1 apart. Nothing is charged.
-    """
-    found, classes = np.asarray(estimator.predict_proba(features)), getattr(estimator, "classes_", None)
-    if found.ndim != 2 or found.shape[1] != 2 or (classes is not None and np.asarray(classes).tolist() != [0, 1]):
-        told = "" if classes is None else f" for the classes {_brief(np.asarray(classes).tolist())}"
-        raise QueryRejected(
-            f"the estimator gives probabilities of the shape {found.shape}{told}; expected two columns, for the labels "
-            "0 and 1; fit it on such labels; nothing was charged"
-        )
-    return np.asarray(found[:, 1])
-
-
-def _mixed(predictions: object) -> bool:
-    """Whether a list would be taken for text although not all of it is: NumPy writes nan as 'nan'."""
-    if not isinstance(predictions, (list, tuple)):
-        return False
-    texts = sum(isinstance(item, str) for item in predictions)
-    return 0 < texts < len(predictions)
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
@@ -362,8 +295,8 @@ def brier(probabilities: Any, *, training: Any = None) -> PredictionQuery:
     """The mean squared distance between a probability and a label of 0 or 1.
 
     Args:
-        probabilities: Probabilities of label 1: shape (rows,), or a table, as for `accuracy`; or a fitted estimator with
-            ``predict_proba``.
+        probabilities: Probabilities of label 1: shape (rows,), or a table, as for `accuracy`; or a fitted estimator
+            with ``predict_proba``.
         training: Probabilities for the training rows, for the guess: shape (training rows,), or a table.
     """
     return PredictionQuery(Metric.BRIER, probabilities, training)

@@ -95,8 +95,8 @@ class PredictionTable:
         if array.ndim != 1 or absent:
             fault = f"{absent:,} empty ids" if array.ndim == 1 else f"ids of the shape {array.shape}"
             raise QueryRejected(f"{self.name} has {fault}; expected {_example(row_id)}; nothing was charged")
-        wanted = str if text else Number
-        if not all(issubclass(kind, wanted) and kind is not bool for kind in {type(value) for value in given}):
+        kinds_given = {type(value) for value in given}
+        if bool in kinds_given or not all(issubclass(kind, str if text else Number) for kind in kinds_given):
             kinds = ("text", "numbers") if text else ("numbers", "no numbers")
             raise QueryRejected(
                 f"the ids of this holdout are {kinds[0]} and those of {self.name} are {kinds[1]}; expected the same "
@@ -123,8 +123,8 @@ class PredictionTable:
         ]
         if faults:
             raise QueryRejected(
-                f"{self.name} has in column {row_id!r} {' and '.join(faults)}; expected each of the {len(ids):,} ids of "
-                f"the {rows_are} rows once, in any order, as in {_example(row_id)}; nothing was charged"
+                f"{self.name} has in column {row_id!r} {' and '.join(faults)}; expected each of the {len(ids):,} ids "
+                f"of the {rows_are} rows once, in any order, as in {_example(row_id)}; nothing was charged"
             )
         order = np.empty(len(ids), dtype=np.intp)
         order[places] = np.arange(len(ids))
