@@ -138,6 +138,7 @@ def make_configuration(
         ],  # pairs: JSON objects lose their order
         "label": label,
         "label_kind": sealed.label_kind,
+        "label_classes": None if sealed.label_classes is None else list(sealed.label_classes),
         "row_id": row_id,
         "features": features,
         "fingerprint": sealed.fingerprint,
@@ -191,6 +192,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
         label_kind=configuration["label_kind"],
         row_id=configuration["row_id"],
         features_public=configuration["features"] == PUBLIC,
+        classes=None if (classes := configuration["label_classes"]) is None else tuple(classes),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,6 +126,7 @@ class Desk:
         return Preparation(
             self.schema, self.mechanism, self.training,
             answered=lambda question: self.find(question) is not None,
+            sealed_ids=None if (row_id := self.schema.row_id) is None else partial(self.sealed.row_ids, row_id),
         )  # fmt: skip
 
     def state(self) -> State:

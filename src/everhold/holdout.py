@@ -157,7 +157,8 @@ class Holdout:
                 mapping from names to NumPy arrays.
             training: Open rows of the same columns; they make the guesses that the holdout confirms.
             label: Column that holds the truth, for `accuracy`, `error` and `brier`.
-            row_id: Column that names rows; no row may be in both sets.
+            row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids
+                are public: whoever hands in predictions has to know them, and no question may read them.
             features: ``"sealed"``: nobody who asks sees any column of the sealed rows; expressions and estimators are
                 about the population that they come from, predictions as arrays about labels drawn anew on these rows.
                 ``"public"``: everybody may see all columns but the label, as in a competition; every answer is about

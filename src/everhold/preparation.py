@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,18 +15,33 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.mechanisms import Ladder, PrivacyBudget
 from everhold.queries.base import BoundQuery, Query, Schema
+from everhold.queries.evaluation import to_grid
+from everhold.queries.identity import behaviour_digest
 from everhold.queries.mean import MeanQuery
-from everhold.queries.statistical import StatisticalQuery
-from everhold.sealing.probe import made_up_rows, try_estimator, try_on_public_rows
+from everhold.queries.metrics import EstimatedValues, LabelQuery
+from everhold.queries.prediction_tables import prediction_table
+from everhold.sealing.probe import (
+    check_rows_alone,
+    made_up_rows,
+    predicted,
+    public_values,
+    try_estimator,
+    try_on_public_rows,
+    varied_rows,
+)
+from everhold.sealing.table import sealed_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
 
     from numpy.typing import NDArray
 
     from everhold.mechanisms import Mechanism
-    from everhold.queries.base import RowFunction
+    from everhold.queries.base import RowFunction, Table
     from everhold.sealing.table import StoredRows
+
+    AnyLabelQuery = TypeVar("AnyLabelQuery", bound=LabelQuery)
 
 __all__ = ["Preparation", "Prepared", "paying"]
 
@@ -59,12 +74,14 @@ class Preparation:
         mechanism: The mechanism that will answer.
         training: The training rows, if there are any.
         answered: Whether a question, by its fingerprint, has been answered before.
+        sealed_ids: Reads the public ids of the sealed rows, and no other column; None where rows have none.
     """
 
     schema: Schema
     mechanism: Mechanism
     training: StoredRows | None
     answered: Callable[[str], bool]
+    sealed_ids: Callable[[], Sequence[Any]] | None = None
 
     def prepare(
         self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None, *,
@@ -156,26 +173,77 @@ class Preparation:
                 "a StatisticalQuery or a text expression, and what is made of several questions one at a time by ask; "
                 "nothing was charged"
             )
+        if isinstance(query, LabelQuery):
+            query = self.placed(query)
         bound = query.bind(self.schema)
         if isinstance(self.mechanism, Ladder):
             _check_rankable(bound, self.mechanism)
         if bound.sealed is not None and bound.sealed is bound.training:  # code, not an array of predictions
-            self._try_on_public_rows(bound.sealed, bound.reads, made_up_is_enough=isinstance(query, StatisticalQuery))
+            return self._tried(bound, bound.sealed)
         return bound
 
-    def _try_on_public_rows(
-        self, function: RowFunction, reads: Sequence[str] | None, *, made_up_is_enough: bool
-    ) -> None:
-        names = tuple(self.schema.columns) if reads is None else tuple(reads)
-        if self.training is not None:
-            public = self.training.table(names)
-            try_on_public_rows(function, {name: column[:_MOST_TRIED] for name, column in public.items()})
-            return
-        made_up = {name: column for name, column in made_up_rows(self.schema.columns).items() if name in names}
-        if made_up_is_enough:
-            try_on_public_rows(function, made_up)
-        else:
-            try_estimator(function, made_up)
+    def placed(self, query: AnyLabelQuery) -> AnyLabelQuery:
+        """The same question with tables of predictions put in the order of the rows.
+
+        Raises:
+            QueryRejected: If their ids are not those of the rows. Nothing is charged.
+        """
+        row_id = self.schema.row_id
+        if (table := prediction_table(query.predictions)) is not None:
+            ids = () if self.sealed_ids is None else self.sealed_ids()
+            query = _with(query, predictions=table.in_order(row_id, ids, rows_are="sealed"))
+        if self.training is not None and (table := prediction_table(query.training)) is not None:
+            ids = () if row_id is None else self.training.row_ids(row_id)
+            query = _with(query, training=table.in_order(row_id, ids, rows_are="training"))
+        return query
+
+    def _tried(self, bound: BoundQuery, function: RowFunction) -> BoundQuery:
+        """A question that is code, tried on public rows; what it does there is part of its identity."""
+        names = tuple(self.schema.asked) if bound.reads is None else bound.reads
+        outputs, table = self.observed(function, names)
+        on_grid = None
+        if table is not None:
+            values = function.judge(outputs[0], table) if isinstance(function, EstimatedValues) else outputs[0]
+            on_grid = to_grid(values, unit=self.mechanism.unit)
+        described = {**bound.description, "on_public_rows": behaviour_digest(outputs)}
+        return replace(bound, description=described, training_values=on_grid)
+
+    def observed(self, function: RowFunction, names: Sequence[str]) -> tuple[list[NDArray[Any]], Table | None]:
+        """What code gives for public rows, and these rows; None if they are made-up ones.
+
+        Args:
+            function: As it will be applied to the sealed rows.
+            names: Columns that it reads.
+
+        Returns:
+            For all training rows, an estimator's predictions or a function's row values. Without training rows, for
+            made-up rows as far as it gives any.
+
+        Raises:
+            QueryRejected: If it fails on public rows, or a row's value depends on other rows. Nothing is charged.
+        """
+        if self.training is None:
+            kinds = {name: self.schema.columns[name] for name in names}
+            return self._observed_on_made_up(function, made_up_rows(kinds), varied_rows(kinds)), None
+        public = self.training.table(names)
+        most = {name: column[:_MOST_TRIED] for name, column in public.items()}
+        if isinstance(function, EstimatedValues):
+            predictions = predicted(function, public)
+            check_rows_alone(function.predict, most, predictions[:_MOST_TRIED])
+            return [predictions], public
+        values = public_values(function, public, self.schema.training_rows)
+        to_grid(values)
+        check_rows_alone(lambda rows: np.asarray(function(dict(rows))), most, values[:_MOST_TRIED])
+        return [values], public
+
+    def _observed_on_made_up(self, function: RowFunction, few: Table, many: Table) -> list[NDArray[Any]]:
+        rows = len(next(iter(many.values())))
+        if not isinstance(function, EstimatedValues):
+            return [try_on_public_rows(function, few), sealed_values(function, many, rows)]
+        outputs = [try_estimator(function, table) for table in (few, many)]
+        if outputs[1] is not None:
+            check_rows_alone(function.predict, many, outputs[1])
+        return [np.zeros(0) if output is None else output for output in outputs]
 
     def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
         """The analyst's guess in grid units; -1 where there is none and none is needed."""
@@ -226,6 +294,11 @@ def _check_listed(what: str, values: object) -> None:
 
 def _is_about_training(bound: BoundQuery) -> bool:
     return bound.row_value is not None or bound.training is not None
+
+
+def _with(query: AnyLabelQuery, **changes: Any) -> AnyLabelQuery:
+    changed: AnyLabelQuery = replace(query, **changes)  # type: ignore[type-var]  # all of its kinds are dataclasses
+    return changed
 
 
 def _check_rankable(bound: BoundQuery, ladder: Ladder) -> None:

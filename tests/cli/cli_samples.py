@@ -13,7 +13,7 @@ ANSWER = ["value", "low", "high", "source", "charged", "remaining", "question"]
 
 
 def write_rows(folder, name, *, rows, first_id):
-    """Rows as CSV, and predictions of their label in a file of one column."""
+    """Rows as CSV, and predictions of their label by id, in a shuffled file."""
     rng = np.random.default_rng(first_id)
     delay = rng.normal(5.0, 30.0, rows).round(2)
     carrier = np.where(rng.random(rows) < 0.5, "UA", "AA").tolist()
@@ -21,8 +21,8 @@ def write_rows(folder, name, *, rows, first_id):
         carrier[0] = SECRET
     lines = [f"{first_id + i},{delay[i]},{carrier[i]},{int(delay[i] > 15)}" for i in range(rows)]
     (folder / f"{name}.csv").write_text("\n".join(["id,delay,carrier,late", *lines]) + "\n")
-    guesses = [str(int(value > 10)) for value in delay]
-    (folder / f"{name}_predictions.csv").write_text("\n".join(["late", *guesses]) + "\n")
+    guesses = [f"{first_id + i},{int(delay[i] > 10)}" for i in rng.permutation(rows)]
+    (folder / f"{name}_predictions.csv").write_text("\n".join(["id,late", *guesses]) + "\n")
 
 
 @pytest.fixture

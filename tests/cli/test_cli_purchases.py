@@ -22,7 +22,13 @@ def sealed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("purchases")
     write_rows(folder, "sealed", rows=4_000, first_id=0)
     Holdout.create(
-        folder / "s.db", "paid", holdout=folder / "sealed.csv", label="late", mechanism="privacy_budget", queries=100
+        folder / "s.db",
+        "paid",
+        holdout=folder / "sealed.csv",
+        label="late",
+        row_id="id",
+        mechanism="privacy_budget",
+        queries=100,
     ).close()
     return folder
 
@@ -106,8 +112,9 @@ def test_the_best_is_chosen_in_either_direction(paid, everhold):
 
 
 def test_models_are_chosen_by_their_predictions(paid, everhold):
-    labels = [line["late"] for line in csv.DictReader((paid / "sealed.csv").read_text().splitlines())]
-    (paid / "wrong.csv").write_text("late\n" + "\n".join(str(1 - int(label)) for label in labels) + "\n")
+    lines = csv.DictReader((paid / "sealed.csv").read_text().splitlines())
+    wrong = "".join(f"{line['id']},{1 - int(line['late'])}\n" for line in lines)
+    (paid / "wrong.csv").write_text("id,late\n" + wrong)
     files = ("--error", "wrong.csv", "--error", "sealed_predictions.csv")
     chosen = as_json(everhold, "choose", *PLACE, *files, "--price", "900")
     assert (chosen["index"], chosen["candidate"]) == (1, "error of sealed_predictions.csv")

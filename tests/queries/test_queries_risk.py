@@ -70,7 +70,8 @@ def test_what_is_the_same_question():
     ]  # fmt: skip
     assert len({question(query) for query in queries}) == len(queries)
     assert question(risk(PREDICTIONS)) == question(risk(PREDICTIONS.tolist(), "squared", high=1.0))
-    assert question(named) == question(risk(PREDICTIONS, np.hypot, high=1, name="distance"))
+    assert question(named) == question(risk(PREDICTIONS, loss, high=1, name="distance"))
+    assert question(named) != question(risk(PREDICTIONS, np.hypot, high=1, name="distance"))
     assert question(nameless) == question(nameless)
 
 

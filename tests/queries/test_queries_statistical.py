@@ -19,9 +19,10 @@ def question(query):
     return query.bind(SCHEMA).question
 
 
-def test_a_name_is_the_identity_of_a_function():
+def test_functions_are_one_question_if_name_and_content_are_the_same():
     named, nameless = StatisticalQuery(np.sign, name="sign"), StatisticalQuery(np.sign)
-    assert question(named) == question(StatisticalQuery(np.abs, name="sign"))
+    assert question(named) == question(StatisticalQuery(np.sign, name="sign"))
+    assert question(named) != question(StatisticalQuery(np.abs, name="sign"))
     assert question(nameless) == question(nameless)
     assert (
         len({question(q) for q in (named, nameless, StatisticalQuery(np.sign), StatisticalQuery(np.sign, "abs"))}) == 4

@@ -1,4 +1,4 @@
-"""Every family in a few games: held or warned; the long form is `python -m lab.tests.coverage_studies.diagnosis_study`."""
+"""Every family in a few games: held or warned; the long form is `make coverage-study`."""
 
 import numpy as np
 import pytest

@@ -88,7 +88,9 @@ def create(
     ] = None,
     row_id: Annotated[
         str | None,
-        typer.Option(help="Column that names rows; no row may be in both files.", rich_help_panel=_ROWS),
+        typer.Option(
+            help="Column that names rows, each once; predictions are joined by it. Public.", rich_help_panel=_ROWS
+        ),
     ] = None,
     features: Annotated[
         Features,

@@ -361,9 +361,8 @@ def _predictions(
 
     if column is not None and not (accuracy or error):
         raise Misuse("--column belongs to --accuracy and --error; leave it out")
-    as_text = schema.label_kind == "string"
     make = accuracy_of if accuracy else error_of
-    return [make(read_predictions(path, column=column, as_text=as_text)) for path in accuracy or error or []]
+    return [make(read_predictions(path, schema, column=column)) for path in accuracy or error or []]
 
 
 def _lines(path: Path) -> list[str]:

@@ -46,7 +46,10 @@ MeanOption = Annotated[
 ]  # fmt: skip
 AccuracyOption = Annotated[
     Path | None,
-    typer.Option(help="The share of labels that the predictions in a file meet.", rich_help_panel=_QUESTION),
+    typer.Option(
+        help="The share of labels that the predictions in a file meet; they are joined by row id.",
+        rich_help_panel=_QUESTION,
+    ),
 ]
 ErrorOption = Annotated[
     Path | None, typer.Option(help="The share of labels that they miss.", rich_help_panel=_QUESTION)
@@ -196,8 +199,7 @@ class QuestionOptions:
 
         makers = ((accuracy, self.accuracy), (error, self.error), (brier, self.brier))
         make, path = next((make, path) for make, path in makers if path is not None)
-        as_text = schema.label_kind == "string"
         training = None
         if self.training_predictions is not None:
-            training = read_predictions(self.training_predictions, column=self.column, as_text=as_text)
-        return make(read_predictions(path, column=self.column, as_text=as_text), training=training)
+            training = read_predictions(self.training_predictions, schema, column=self.column)
+        return make(read_predictions(path, schema, column=self.column), training=training)

@@ -17,8 +17,9 @@ from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.preparation import paying
 from everhold.purchases.base import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
 from everhold.purchases.public_rows import columns_read, public_rows
+from everhold.queries.identity import behaviour_digest, content_digest
 from everhold.queries.vectors import LARGEST_VECTOR_UNIT, vectors_to_grid
-from everhold.sealing.probe import try_vectors_on_public_rows
+from everhold.sealing.probe import try_vectors_on_public_rows, varied_rows
 from everhold.sealing.table import sealed_values
 
 if TYPE_CHECKING:
@@ -100,8 +101,9 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         dimension: Length of the vectors.
         clip: Longer vectors are shortened to this Euclidean length.
         tolerance: Euclidean half-width wished for; None for the planned noise, which costs as much as a mean.
-        name: Two functions of one name are one question. Without a name every new object is a new question.
-        columns: Columns that the function reads; None for all.
+        name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
+            question. Without a name every new object is a new question.
+        columns: Columns that the function reads; None for all but the row ids.
 
     Raises:
         ValueError: If dimension, clip or tolerance is no usable number.
@@ -143,9 +145,16 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         check_label_is_read(names, preparation.schema)
         most = max(min(_MOST_TRIED, _NUMBERS_AT_ONCE // int(self.dimension)), 2)
         public = public_rows(preparation, names, most=most)
-        try_vectors_on_public_rows(self.function, public, dimension=self.dimension, clip=self.clip)
+        seen = [try_vectors_on_public_rows(self.function, public, dimension=self.dimension, clip=self.clip)]
+        if preparation.training is None:
+            varied = varied_rows({name: preparation.schema.columns[name] for name in names})
+            shape = (len(next(iter(varied.values()))), (int(self.dimension),))
+            seen.append(sealed_values(self.function, varied, *shape))
+        content = content_digest(self.function) or self._token
         noise = VectorNoise(mechanism, int(self.dimension))
-        return GradientPurchase(self, noise, self._scale(noise), names)
+        return GradientPurchase(self, noise, self._scale(noise), names, {
+            "content": content, "on_public_rows": behaviour_digest(seen),
+        })  # fmt: skip
 
     def _scale(self, noise: VectorNoise) -> float:
         if self.tolerance is None:
@@ -165,12 +174,14 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
         noise: How it is answered.
         scale: Noise scale of every coordinate, in the units of a mean.
         names: Columns that the function reads.
+        code: What tells the function from others (`everhold.queries.identity`).
     """
 
     query: GradientQuery
     noise: VectorNoise
     scale: float
     names: tuple[str, ...]
+    code: Mapping[str, str]
 
     @property
     def description(self) -> dict[str, Any]:
@@ -180,7 +191,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
             "kind": "gradient", "dimension": int(query.dimension), "clip": float(query.clip),
             "tolerance": None if query.tolerance is None else float(query.tolerance),
             "columns": None if query.columns is None else list(self.names),
-            **({"token": query._token} if query.name is None else {"name": query.name}),
+            **({"token": query._token} if query.name is None else {"name": query.name}), **self.code,
         }  # fmt: skip
 
     @property
@@ -259,9 +270,9 @@ def gradient(
         clip: Longer vectors are shortened to this Euclidean length; the promise is about the mean of those.
         tolerance: Euclidean half-width wished for, in the vector's units; sharper answers cost more credits. By default
             the planned noise, for 100 credits.
-        name: Two functions of one name are one question: name the weights, too. Without a name every new object is a
-            new question.
-        columns: Columns that the function reads; None for all.
+        name: Functions of one name that are made of the same code and data (weights, too), and give the same for public
+            rows, are one question. Without a name every new object is a new question.
+        columns: Columns that the function reads; None for all but the row ids.
 
     Raises:
         ValueError: If dimension, clip or tolerance is no usable number.

@@ -20,7 +20,9 @@ from everhold.purchases.base import Drawn, Price, PricedQuery, Purchase, as_floa
 from everhold.purchases.gradient import check_positive
 from everhold.purchases.public_rows import columns_read, public_rows
 from everhold.queries.evaluation import UNIT
+from everhold.queries.identity import behaviour_digest, content_digest
 from everhold.sealing.neighbours import counterexample
+from everhold.sealing.probe import varied_rows
 from everhold.sealing.table import values_or_none
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["LowSensitivityQuery", "StatisticGrid", "StatisticPurchase", "check_range", "statistic_purchase"]
 
 _MOST_STEPS = 2**62
+_PARTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +116,10 @@ class LowSensitivityQuery(PricedQuery[Answer]):
         sensitivity: Delta: replacing one row, by any other, moves the number by at most this.
         low: The least value; must not come from the sealed rows.
         high: The largest value.
-        columns: Columns that the function reads; None for all.
+        columns: Columns that the function reads; None for all but the row ids.
         tolerance: Half-width wished for, in the statistic's units; None for the planned noise, at the price of a mean.
-        name: Two functions of one name are one question. Without a name every new object is a new question.
+        name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
+            question. Without a name every new object is a new question.
         probe: Public rows to try the claim on at once: columns by name, as many rows as are sealed. Not kept.
 
     Raises:
@@ -156,19 +160,29 @@ class LowSensitivityQuery(PricedQuery[Answer]):
         names = columns_read(preparation, self.columns)
         check_label_is_read(names, preparation.schema)
         grid = StatisticGrid(float(self.low), float(self.high), float(self.sensitivity), preparation.mechanism.unit)
+        schema = preparation.schema
+        public = public_rows(preparation, names, most=max(schema.rows, 2))
         described: dict[str, Any] = {
             "kind": "statistic", "low": grid.low, "high": grid.high, "sensitivity": grid.sensitivity,
             "columns": None if self.columns is None else list(names),
             **({"token": self._token} if self.name is None else {"name": self.name}),
+            "content": content_digest(self.function) or self._token,
+            "on_public_rows": behaviour_digest(map(self._value, self._samples(preparation, public))),
         }  # fmt: skip
         bought = statistic_purchase(
             preparation, grid, lambda sealed: self._value(sealed.table(names)), described,
             shown=f"statistic {self.name or 'without a name'}", tolerance=self.tolerance,
         )  # fmt: skip
-        schema = preparation.schema
         label = schema.label if schema.label in names else None
-        self._try(public_rows(preparation, names, most=max(schema.rows, 2)), rows=schema.rows, label=label)
+        self._try(public, rows=schema.rows, label=label)
         return bought
+
+    def _samples(self, preparation: Preparation, public: Table) -> list[Table]:
+        """Public rows, all and in parts, on which statistics that differ are likely to differ."""
+        if preparation.training is None:
+            public = varied_rows({name: preparation.schema.columns[name] for name in public})
+        parts = ({name: column[part::_PARTS] for name, column in public.items()} for part in range(_PARTS))
+        return [public, *(part for part in parts if len(next(iter(part.values()))))]
 
     def _value(self, table: Table) -> float:
         """The function's value whatever happens; nan for a fault."""

@@ -18,12 +18,12 @@ __all__ = ["columns_read", "public_rows"]
 
 
 def columns_read(preparation: Preparation, names: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns that a function reads; all of them where none are named.
+    """The columns that a function reads; where none are named, all but the row ids.
 
     Raises:
         QueryRejected: If one of them does not exist, or there is none. Nothing is charged.
     """
-    known = preparation.schema.columns
+    known = preparation.schema.asked
     if names is None:
         return tuple(known)
     ordered = hasattr(names, "__len__") and hasattr(names, "__getitem__") and not isinstance(names, str)

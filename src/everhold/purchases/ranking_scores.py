@@ -16,21 +16,19 @@ from everhold.errors import QueryRejected
 from everhold.purchases.base import PricedQuery
 from everhold.purchases.gradient import check_positive
 from everhold.purchases.low_sensitivity import StatisticGrid, StatisticPurchase, check_range, statistic_purchase
-from everhold.purchases.public_rows import public_rows
 from everhold.queries.base import BoundQuery, Schema
+from everhold.queries.checked_predictions import probabilities
+from everhold.queries.identity import behaviour_digest
 from everhold.queries.metrics import LabelQuery
-from everhold.sealing.probe import try_estimator
 from everhold.sealing.table import sealed_values
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from everhold.preparation import Preparation
     from everhold.queries.base import RowFunction, Table
 
 __all__ = ["RankingQuery", "auc", "auc_of", "auc_sensitivity", "f1", "f1_of", "f1_sensitivity"]
-
-_MOST_TRIED = 100
 
 
 def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> float:
@@ -106,7 +104,7 @@ class _Pairs(LabelQuery):
 
     predictions: Any
     kind: Literal["auc", "f1"]
-    training: ArrayLike | None = None
+    training: Any = None
 
     def bind(self, schema: Schema) -> BoundQuery:
         """Identity, and a function from a table to shape (rows, 2)."""
@@ -137,7 +135,7 @@ class _Pairs(LabelQuery):
         if self.kind == "f1":
             return model.predict(features)
         if hasattr(model, "predict_proba"):
-            return np.asarray(model.predict_proba(features))[:, 1]
+            return probabilities(model, features)
         return model.decision_function(features) if hasattr(model, "decision_function") else model.predict(features)
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
@@ -164,12 +162,15 @@ class RankingQuery(PricedQuery[Answer]):
 
     def purchase(self, preparation: Preparation) -> StatisticPurchase:
         """The statistic for one holdout."""
-        bound = self.pairs.bind(preparation.schema)
-        names = tuple(preparation.schema.columns) if bound.reads is None else bound.reads
+        bound = preparation.placed(self.pairs).bind(preparation.schema)
+        names = tuple(preparation.schema.asked) if bound.reads is None else bound.reads
         if (function := bound.sealed) is None:
             raise TypeError("predictions without row values; expected a function of the rows")
         if hasattr(self.pairs.predictions, "predict"):
-            try_estimator(function, public_rows(preparation, names, most=_MOST_TRIED))
+            outputs, _ = preparation.observed(function, names)
+            seen = {"on_public_rows": behaviour_digest(outputs)}
+        else:
+            seen = {}
         kind = self.pairs.kind
         whose = "; ".join(f"{what} {digest[:8]}" for what, digest in bound.description.items())
         listed = ", ".join(f"{name} {number:,}" for name, number in self.numbers.items())
@@ -177,7 +178,7 @@ class RankingQuery(PricedQuery[Answer]):
             preparation,
             StatisticGrid(0.0, 1.0, self.sensitivity, preparation.mechanism.unit),
             lambda sealed: self._value(function, sealed.table(names), sealed.rows),
-            {"kind": kind, **self.numbers, "label": preparation.schema.label, **bound.description},
+            {"kind": kind, **self.numbers, "label": preparation.schema.label, **bound.description, **seen},
             shown=f"{kind} of {whose}, {listed}",
             tolerance=self.tolerance,
             by_position=bound.by_position,
@@ -201,9 +202,9 @@ def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None 
     sensitivity).
 
     Args:
-        scores: Shape (rows,), one finite score per sealed row in the order of the rows, higher for positive rows; or a
-            fitted estimator. An array belongs to its rows: then fresh samples are fresh labels for rows with these
-            scores.
+        scores: Shape (rows,), one finite score per sealed row in the order of the rows, higher for positive rows; a
+            table with row ids, as for `accuracy`; or a fitted estimator. An array or table belongs to its rows: then
+            fresh samples are fresh labels for rows with these scores.
         positives: Number of positive rows (label 1) that take part.
         negatives: Number of negative rows (label 0) that take part.
         tolerance: Half-width wished for; sharper answers cost more credits. By default the planned noise, for 100.
@@ -230,8 +231,8 @@ def f1(predictions: Any, *, least: float, tolerance: float | None = None) -> Ran
     are many and the floor is below what fresh samples have, but not the same, because it is a ratio.
 
     Args:
-        predictions: Shape (rows,), 0 or 1 for each sealed row in the order of the rows; or a fitted estimator. An array
-            belongs to its rows, as for `auc`.
+        predictions: Shape (rows,), 0 or 1 for each sealed row in the order of the rows; a table with row ids; or a
+            fitted estimator. An array or table belongs to its rows, as for `auc`.
         least: Floor on predicted and actual positives together, such as a lower end of intervals that were asked for,
             in rows. Where the sealed rows have fewer, the value is smaller than F1.
         tolerance: As for `auc`.

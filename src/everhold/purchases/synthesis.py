@@ -231,10 +231,10 @@ def _check_columns(universe: Universe, schema: Schema) -> None:
             "nothing was charged"
         )
     for column in universe.columns:
-        kind = schema.columns.get(column.name)
+        kind = schema.asked.get(column.name)
         if kind is None:
             raise QueryRejected(
-                f"the rows have no column {column.name!r}; expected one of {', '.join(schema.columns)}; "
+                f"the rows have no column {column.name!r}; expected one of {', '.join(schema.asked)}; "
                 "nothing was charged"
             )
         if not _fits(column, kind):

@@ -11,7 +11,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,8 +42,10 @@ class Schema:
         columns: Kind of each column, by name.
         label: Name of the label column, if one was named.
         label_kind: ``"binary"`` (0 and 1), ``"number"`` or ``"string"``; None without a label.
-        row_id: Name of the column of row ids, if one was named.
+        row_id: Name of the column of row ids, if one was named. Row ids are public: they say which rows are sealed.
         features_public: Whether everybody may know all columns of the sealed rows but the label.
+        classes: Different labels of the training rows, where they are so few that they are classes; None where there
+            are too many, and without training rows.
     """
 
     rows: int
@@ -53,6 +55,20 @@ class Schema:
     label_kind: str | None = None
     row_id: str | None = None
     features_public: bool = False
+    classes: tuple[str | float, ...] | None = None
+
+    @property
+    def asked(self) -> dict[str, ColumnKind]:
+        """The columns that questions may read: all but the row ids.
+
+        Whoever knows the ids of sealed rows could ask about these very rows, and no answer to that is about others.
+        """
+        return {name: kind for name, kind in self.columns.items() if name != self.row_id}
+
+    @property
+    def label_classes(self) -> tuple[str | float, ...] | None:
+        """All labels that there can be, as far as that is public."""
+        return (0.0, 1.0) if self.label_kind == "binary" else self.classes
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -74,6 +90,7 @@ class BoundQuery:
         training: Row values of the training rows; None for expressions and where only sealed predictions were given.
         reads: Columns that the functions read; None for all.
         by_position: Whether a row's value depends on its place among the sealed rows: predictions as arrays.
+        training_values: Row values of the training rows in grid units, where they are known already.
     """
 
     description: dict[str, Any]
@@ -85,6 +102,7 @@ class BoundQuery:
     training: RowFunction | None = None
     reads: tuple[str, ...] | None = None
     by_position: bool = False
+    training_values: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -124,7 +142,13 @@ def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:
     Raises:
         QueryRejected: If it has another shape.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise QueryRejected(
+            f"{what} have rows of different lengths; expected one value per row in the order of the rows; nothing was "
+            "charged"
+        ) from None
     if array.shape != (rows,):
         raise QueryRejected(
             f"{what} have the shape {array.shape}; expected ({rows},), one value per row in the order of the rows; "

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
 from everhold.queries.derived import BoundDerived, Estimate
-from everhold.queries.expressions import parse
-from everhold.queries.mean import MeanQuery
+from everhold.queries.mean import MeanQuery, parsed
 
 if TYPE_CHECKING:
     from everhold.queries.base import Query, Schema
@@ -41,7 +40,7 @@ class HistogramQuery:
         Raises:
             QueryRejected: If the bins are no bins of this text. Nothing is charged.
         """
-        parse(f"{self.text} is null", schema.columns)  # without brackets: its own must pair among themselves
+        parsed(f"{self.text} is null", schema)  # without brackets: its own must pair among themselves
         inside = f"({self.text})"
         texts = _categories(inside, self.bins) if self._of_text else _intervals(inside, self.bins)
         if self.missing:

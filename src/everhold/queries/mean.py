@@ -11,7 +11,7 @@ from everhold.queries.derived import BoundDerived, DerivedQuery, ratio
 from everhold.queries.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.queries.expressions.tree import Node, Operation, steps
 
-__all__ = ["ConditionalMean", "MeanQuery", "bound_mean", "mean"]
+__all__ = ["ConditionalMean", "MeanQuery", "bound_mean", "mean", "parsed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class MeanQuery(Query):
 
     def bind(self, schema: Schema) -> BoundQuery:
         """The parsed question about these columns."""
-        expression = parse(self.text, schema.columns)
+        expression = parsed(self.text, schema)
         low, high = self._range(expression)
         return bound_mean(RowValue(expression, low, high), shown=f"mean of {self.text}")
 
@@ -45,6 +45,21 @@ class MeanQuery(Query):
                 "clipped, such as low=-60, high=180; nothing was charged"
             )
         return 0.0, 1.0
+
+
+def parsed(text: str, schema: Schema) -> Expression:
+    """A text expression over the columns of a holdout, without the row ids.
+
+    Raises:
+        QueryRejected: If it is none, or reads the row ids. Nothing is charged.
+    """
+    expression = parse(text, schema.columns)
+    if schema.row_id in expression.columns():
+        raise QueryRejected(
+            f"the question reads {schema.row_id!r}, the column of row ids; expected a question about other columns: "
+            "ids are public and name these very rows, so that no answer to it is about others; nothing was charged"
+        )
+    return expression
 
 
 def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
@@ -91,7 +106,7 @@ class ConditionalMean(DerivedQuery):
     def bind(self, schema: Schema) -> BoundDerived:
         """The share of rows that meet both conditions over the share that meets the selecting one."""
         for text in (self.text, self.given):
-            if parse(text, schema.columns).kind is not ColumnKind.BOOLEAN:
+            if parsed(text, schema).kind is not ColumnKind.BOOLEAN:
                 raise QueryRejected(
                     "a conditional mean takes two conditions and one of these is a number; expected something like "
                     "mean('arr_delay > 60', given=\"carrier = 'UA'\"); nothing was charged"

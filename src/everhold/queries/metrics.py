@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
 import secrets
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from numbers import Real
@@ -15,11 +15,14 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.queries.base import BoundQuery, Query, RowFunction, Schema, Table, same_length
+from everhold.queries.checked_predictions import check_classes, is_mixed, probabilities
+from everhold.queries.identity import content_digest
+from everhold.queries.prediction_tables import PredictionTable
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-__all__ = ["LabelQuery", "PredictionQuery", "accuracy", "brier", "error"]
+__all__ = ["EstimatedValues", "LabelQuery", "PredictionQuery", "accuracy", "brier", "error"]
 
 
 class Metric(Enum):
@@ -29,18 +32,41 @@ class Metric(Enum):
     BRIER = "brier"
 
 
+@dataclass(frozen=True, slots=True)
+class EstimatedValues:
+    """Row values of an estimator: what it predicts, held against the label.
+
+    Attributes:
+        predict: From a table to one prediction per row, of the right kind.
+        judge: From predictions and their table to one value per row.
+        check: Refuses predictions that cannot be meant; for public rows, where refusing tells nothing.
+        everywhere: Whether predictions are of the right kind for whatever row, as classes are; numbers may be infinite
+            for rows that somebody made up.
+    """
+
+    predict: Callable[[Table], NDArray[Any]]
+    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
+    check: Callable[[NDArray[Any]], None]
+    everywhere: bool = True
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """The row values of a table."""
+        return self.judge(self.predict(table), table)
+
+
 class LabelQuery(Query):
     """Predictions, held against the label row by row.
 
     Attributes:
-        predictions: One prediction per sealed row, in the order of the rows, or a fitted estimator.
-        training: One prediction per training row, for the guess; an estimator needs none.
+        predictions: One prediction per sealed row, in the order of the rows; a table of predictions with row ids; or a
+            fitted estimator.
+        training: Predictions for the training rows, for the guess; an estimator needs none.
     """
 
     __slots__ = ()
 
     predictions: Any
-    training: ArrayLike | None
+    training: Any
 
     @property
     @abstractmethod
@@ -52,30 +78,52 @@ class LabelQuery(Query):
         """Whether there is one prediction for each sealed row, and no estimator that makes them."""
         return not hasattr(self.predictions, "predict")
 
+    @property
+    def _bounded(self) -> bool:
+        """Whether predictions have a range of their own."""
+        return True
+
     @abstractmethod
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         """The row values of checked predictions."""
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        """Refuse checked predictions that cannot be meant, judged by public facts.
+
+        Raises:
+            QueryRejected: If they cannot. Nothing is charged.
+        """
 
     def _row_values(
         self, schema: Schema
     ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...] | None]:
         """Identity of the predictions, row values of sealed and of training rows, and the columns that are read."""
+        if isinstance(self.predictions, type):
+            raise QueryRejected(
+                f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions; nothing was "
+                "charged"
+            )
         return self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
 
     def _of_arrays(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
         label = schema.label or ""
-        sealed = self._checked(self.predictions, schema.rows, schema, what="the predictions")
+        sealed = self._usable(self.predictions, schema.rows, schema, what="the predictions")
         training: RowFunction | None = None
         if self.training is not None and schema.training_rows:
-            known = self._checked(self.training, schema.training_rows, schema, what="the training predictions")
+            known = self._usable(self.training, schema.training_rows, schema, what="the training predictions")
             training = self._against(known, label)
         return {"predictions": _digest(sealed)}, self._against(sealed, label), training, (label,)
+
+    def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        checked = self._checked(predictions, rows, schema, what=what)
+        self._check(checked, schema, what=what)
+        return checked
 
     def _of_estimator(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction, tuple[str, ...] | None]:
         label, estimator = schema.label or "", self.predictions
         named = getattr(estimator, "feature_names_in_", None)
         features = schema.features if named is None else tuple(str(name) for name in named)
-        unknown = [name for name in features if name not in schema.columns]
+        unknown = [name for name in features if name not in schema.asked]
         if unknown:
             raise QueryRejected(
                 f"the estimator was fitted on {unknown[0]!r}, which is no column of this holdout; expected some of "
@@ -94,19 +142,36 @@ class LabelQuery(Query):
             )
         reads = tuple(dict.fromkeys((*features, label)))
 
-        def values(table: Table) -> NDArray[Any]:
-            predicted = self._predict(_matrix(table, features, framed=named is not None))
-            checked = self._checked(predicted, len(table[label]), schema, what="the estimator's predictions")
-            return self._against(checked, label)(table)
+        what = "the estimator's predictions"
 
-        return {"estimator": _pickled_digest(estimator)}, values, values, reads
+        def predict(table: Table) -> NDArray[Any]:
+            predicted = self._predict(_matrix(table, features, framed=named is not None))
+            return self._checked(predicted, len(table[label]), schema, what=what)
+
+        values = EstimatedValues(
+            predict,
+            lambda predictions, table: self._against(predictions, label)(table),
+            lambda predictions: self._check(predictions, schema, what=what),
+            everywhere=self._bounded,
+        )
+        identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new question
+        return {"estimator": identity}, values, values, reads
 
     def _predict(self, features: Any) -> Any:
         if self._of_probabilities:
-            return np.asarray(self.predictions.predict_proba(features))[:, 1]
+            return probabilities(self.predictions, features)
         return self.predictions.predict(features)
 
     def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        if isinstance(predictions, PredictionTable):
+            raise TypeError("a table of predictions was not put in order; expected an array")
+        missing = int(np.count_nonzero(np.ma.getmaskarray(predictions))) if np.ma.isMaskedArray(predictions) else 0
+        if missing or is_mixed(predictions):
+            fault = f"{what} lack {missing:,} rows" if missing else f"{what} are a list of texts and of other things"
+            raise QueryRejected(
+                f"{fault}; expected one prediction for each row, all of one kind; fill in the missing ones; nothing "
+                "was charged"
+            )
         array = _plain(same_length(predictions, rows, what=what))
         numeric = array.dtype.kind in "biuf"
         if numeric == (schema.label_kind == "string") or not (numeric or array.dtype.kind == "U"):
@@ -132,7 +197,7 @@ class PredictionQuery(LabelQuery):
 
     metric: Metric
     predictions: Any
-    training: ArrayLike | None = None
+    training: Any = None
     complement: bool = False
 
     def bind(self, schema: Schema) -> BoundQuery:
@@ -164,6 +229,10 @@ class PredictionQuery(LabelQuery):
     @property
     def _of_probabilities(self) -> bool:
         return self.metric is Metric.BRIER
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        if self.metric is Metric.ACCURACY:
+            check_classes(predictions, schema, what=what)
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         if self.metric is Metric.BRIER:
@@ -202,24 +271,14 @@ def _digest(array: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _pickled_digest(estimator: Any) -> str:
-    """Identity of a fitted estimator; one that cannot be pickled by value is a new question."""
-    try:
-        content = pickle.dumps(estimator, protocol=5)
-    except Exception:  # an estimator may raise anything here, and none of it matters
-        return secrets.token_hex(32)
-    if b"__main__" in content:  # pickled by reference: the class may mean something else the next time
-        return secrets.token_hex(32)
-    return hashlib.sha256(content).hexdigest()
-
-
-def accuracy(predictions: Any, *, training: ArrayLike | None = None) -> PredictionQuery:
+def accuracy(predictions: Any, *, training: Any = None) -> PredictionQuery:
     """The share of rows whose label is predicted.
 
     Args:
-        predictions: Shape (rows,), one prediction per sealed row in the order of the rows; or a fitted estimator with
-            ``predict``, which also makes the training estimate.
-        training: Shape (training rows,), predictions for the training rows, for the guess.
+        predictions: Shape (rows,), one prediction per sealed row in the order of the rows; a table (a data frame, an
+            Arrow table or a mapping from names to arrays) with the column of row ids and one of predictions, in any
+            order; or a fitted estimator with ``predict``, which also makes the training estimate.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
 
     Examples:
         >>> accuracy([1, 0, 1]).metric
@@ -228,7 +287,7 @@ def accuracy(predictions: Any, *, training: ArrayLike | None = None) -> Predicti
     return PredictionQuery(Metric.ACCURACY, predictions, training)
 
 
-def error(predictions: Any, *, training: ArrayLike | None = None) -> PredictionQuery:
+def error(predictions: Any, *, training: Any = None) -> PredictionQuery:
     """The share of rows whose label is missed: the same question as `accuracy`, answered the other way round.
 
     Args:
@@ -238,11 +297,12 @@ def error(predictions: Any, *, training: ArrayLike | None = None) -> PredictionQ
     return PredictionQuery(Metric.ACCURACY, predictions, training, complement=True)
 
 
-def brier(probabilities: Any, *, training: ArrayLike | None = None) -> PredictionQuery:
+def brier(probabilities: Any, *, training: Any = None) -> PredictionQuery:
     """The mean squared distance between a probability and a label of 0 or 1.
 
     Args:
-        probabilities: Shape (rows,), probabilities of label 1; or a fitted estimator with ``predict_proba``.
-        training: Shape (training rows,), probabilities for the training rows, for the guess.
+        probabilities: Probabilities of label 1: shape (rows,), or a table, as for `accuracy`; or a fitted estimator
+            with ``predict_proba``.
+        training: Probabilities for the training rows, for the guess: shape (training rows,), or a table.
     """
     return PredictionQuery(Metric.BRIER, probabilities, training)

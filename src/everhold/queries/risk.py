@@ -12,10 +12,11 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.queries.base import BoundQuery, RowFunction, Schema, Table
+from everhold.queries.identity import behaviour_digest, content_digest
 from everhold.queries.metrics import LabelQuery
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 __all__ = ["Loss", "RiskQuery", "risk"]
 
@@ -45,18 +46,18 @@ class RiskQuery(LabelQuery):
 
     Attributes:
         loss: ``"absolute"``, ``"squared"``, ``"log"``, or a function of predictions and labels.
-        predictions: One prediction per sealed row, in the order of the rows, or a fitted estimator.
+        predictions: One prediction per sealed row, in the order of the rows; a table with row ids; or an estimator.
         low: Losses below count as this; nan and rows on which a function fails do, too.
         high: Losses above count as this; None for the largest possible one, where there is one.
         training: One prediction per training row, for the guess; an estimator needs none.
-        name: Two functions of one name are one loss. Without a name every new object is a new question.
+        name: Functions of one name that do the same are one loss. Without a name every new object is a new question.
     """
 
     loss: str | Loss
     predictions: Any
     low: float = 0.0
     high: float | None = None
-    training: ArrayLike | None = None
+    training: Any = None
     name: str | None = None
     _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
 
@@ -78,8 +79,7 @@ class RiskQuery(LabelQuery):
         description, sealed, training, reads = self._row_values(schema)
         judged = training if training is None or training is sealed else _judged(training, low=low, high=high)
         ((kind, digest),) = description.items()
-        named = {"name": self.name} if self.name is not None else {"token": self._token}
-        loss = {"loss": self.loss} if isinstance(self.loss, str) else {"function": named}
+        loss = {"loss": self.loss} if isinstance(self.loss, str) else {"function": self._identity(self.loss)}
         return BoundQuery(
             description={"kind": "risk", **loss, "low": low, "high": high, "label": schema.label, **description},
             shown=f"{self._shown} of {kind} {digest[:8]}",
@@ -90,6 +90,17 @@ class RiskQuery(LabelQuery):
             reads=reads,
             by_position=self._by_position,
         )
+
+    def _identity(self, loss: Loss) -> dict[str, str]:
+        named = {"name": self.name} if self.name is not None else {"token": self._token}
+        predictions, labels = (axis.ravel() for axis in np.meshgrid(np.linspace(-3.0, 3.0, 25), [0.0, 1.0, 2.5]))
+        found = _losses(loss, predictions, labels)
+        content = content_digest(loss) or self._token
+        return {**named, "content": content, "on_made_up_rows": behaviour_digest([found])}
+
+    @property
+    def _bounded(self) -> bool:
+        return self._of_probabilities
 
     @property
     def _shown(self) -> str:
@@ -198,7 +209,7 @@ def risk(
     *,
     low: float = 0.0,
     high: float | None = None,
-    training: ArrayLike | None = None,
+    training: Any = None,
     name: str | None = None,
 ) -> RiskQuery:
     """The mean loss of predictions, for a loss with a declared range.
@@ -207,14 +218,14 @@ def risk(
     training rows losses outside the range are refused.
 
     Args:
-        predictions: Shape (rows,), one prediction per sealed row in the order of the rows; or a fitted estimator with
-            ``predict``, for the logarithmic loss with ``predict_proba``.
+        predictions: Shape (rows,), one prediction per sealed row in the order of the rows; a table with row ids, as for
+            `accuracy`; or a fitted estimator with ``predict``, for the logarithmic loss with ``predict_proba``.
         loss: ``"absolute"``, ``"squared"``, ``"log"`` (labels 0 and 1, natural logarithm), or a vectorised function of
             predictions and labels.
         low: Losses below count as this.
         high: Losses above count as this; may be left out for the absolute and squared loss of labels 0 and 1.
-        training: Shape (training rows,), predictions for the training rows, for the guess.
-        name: Of a loss that is a function: two functions of one name are one loss.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
+        name: Of a loss that is a function: functions of one name that do the same are one loss.
 
     Raises:
         ValueError: If the loss or its range cannot be used.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
 from everhold.queries.base import BoundQuery, Query, RowFunction, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from everhold.queries.identity import content_digest
 
 __all__ = ["StatisticalQuery"]
 
@@ -30,7 +27,8 @@ class StatisticalQuery(Query):
 
     Attributes:
         function: From a table to one value in [0, 1] per row.
-        name: Two functions of one name are one question. Without a name every new object is a new question.
+        name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
+            question (`everhold.queries.identity`). Without a name every new object is a new question.
 
     Examples:
         >>> late = StatisticalQuery(lambda table: table["arr_delay"] > 15, name="late")
@@ -47,10 +45,12 @@ class StatisticalQuery(Query):
                 f"name is {brief(self.name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None; "
                 "nothing was charged"
             )
-        identity: Mapping[str, str] = {"token": self._token} if self.name is None else {"name": self.name}
+        identity = {"token": self._token} if self.name is None else {"name": self.name}
+        content = content_digest(self.function) or self._token
         return BoundQuery(
-            description={"kind": "function", **identity},
+            description={"kind": "function", **identity, "content": content},
             shown=f"mean of the function {self.name or 'without a name'}",
             sealed=self.function,
             training=self.function,
+            reads=tuple(schema.asked),
         )

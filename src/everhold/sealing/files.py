@@ -28,6 +28,8 @@ __all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "seal_rows"]
 
 HOLDOUT_FILE = "holdout.parquet"
 TRAINING_FILE = "training.parquet"
+_ROWS_OF_A_CLASS = 10  # training rows, on average, from which on labels are classes and no open texts or measurements
+_MOST_CLASSES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class SealedFiles:
         training_rows: Number of training rows; 0 without a training set.
         columns: Kind of each column, by name.
         label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
+        label_classes: Different labels of the training rows, where they are so few that they are classes; else None.
         fingerprint: SHA-256 of the holdout's file.
         training_fingerprint: SHA-256 of the training file; None without a training set.
     """
@@ -47,6 +50,7 @@ class SealedFiles:
     training_rows: int
     columns: dict[str, ColumnKind]
     label_kind: str | None
+    label_classes: tuple[str | float, ...] | None
     fingerprint: str
     training_fingerprint: str | None
 
@@ -67,7 +71,7 @@ def seal_rows(
         holdout: The rows to seal.
         training: Open rows of the same columns.
         label: Column that holds the truth, for accuracy and the like.
-        row_id: Column that names rows; no holdout row may share its id with a training row.
+        row_id: Column that names rows, each of them once; holdout and training rows may share no id.
         most_rows: The most rows that either table may have.
 
     Raises:
@@ -84,6 +88,7 @@ def seal_rows(
             sets.append("training")
         counts = {what: _write(connection, what, columns, folder / f"{what}.parquet") for what in sets}
         label_kind = None if label is None else _label_kind(connection, label, columns, sets)
+        classes = None if label is None or training is None else _classes(connection, label, label_kind)
         for what, rows in counts.items():
             check_size(rows=rows, columns=None, most_rows=most_rows, what=what)  # a stream does not say it before
         if row_id is not None:
@@ -96,6 +101,7 @@ def seal_rows(
         training_rows=counts.get("training", 0),
         columns=columns,
         label_kind=label_kind,
+        label_classes=classes,
         fingerprint=fingerprint(folder / HOLDOUT_FILE),
         training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
     )
@@ -171,13 +177,39 @@ def _label_kind(
     return kinds["holdout"]
 
 
+def _classes(
+    connection: duckdb.DuckDBPyConnection, label: str, label_kind: str | None
+) -> tuple[str | float, ...] | None:
+    """The classes that the training labels have: of the sealed ones nothing may be told."""
+    if label_kind == "binary":
+        return None
+    column = quoted(label)
+    distinct, rows = connection.execute(f"SELECT count(DISTINCT {column}), count(*) FROM training").fetchall()[0]
+    if distinct > min(rows // _ROWS_OF_A_CLASS, _MOST_CLASSES):
+        return None
+    kind = "VARCHAR" if label_kind == "string" else "DOUBLE"
+    found = connection.execute(f"SELECT DISTINCT {column}::{kind} FROM training ORDER BY 1").fetchall()
+    return tuple(value for (value,) in found)
+
+
 def _check_row_ids(
     connection: duckdb.DuckDBPyConnection, row_id: str, columns: dict[str, ColumnKind], *, has_training: bool
 ) -> None:
     _check_column(row_id, columns, what="row id")
+    column = quoted(row_id)
+    missing = f"{column} IS NULL" + (f" OR isnan({column}::DOUBLE)" if columns[row_id].value == "number" else "")
+    for what in ("holdout", "training")[: 1 + has_training]:
+        rows, different = connection.execute(
+            f"SELECT count(*), count(DISTINCT CASE WHEN {missing} THEN NULL ELSE {column} END) FROM {what}"
+        ).fetchall()[0]
+        if different < rows:
+            raise HoldoutRejected(
+                f"the column {row_id!r} has {different:,} different row ids for {rows:,} {what} rows; expected one for "
+                "each row and none missing, because predictions are joined by it; name another column or none; nothing "
+                "was created"
+            )
     if not has_training:
         return
-    column = quoted(row_id)
     sql = f"SELECT count(DISTINCT {column}) FROM holdout WHERE {column} IN (SELECT {column} FROM training)"
     with reading_errors_hidden("holdout"):
         shared = _scalar(connection, sql)

@@ -18,8 +18,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.base import RowFunction, Table
+    from everhold.queries.metrics import EstimatedValues
 
-__all__ = ["made_up_rows", "public_values", "try_on_public_rows", "try_vectors_on_public_rows"]
+__all__ = [
+    "check_rows_alone", "made_up_rows", "predicted", "public_values", "try_estimator", "try_on_public_rows",
+    "try_vectors_on_public_rows", "varied_rows",
+]  # fmt: skip
+
+_VARIED = 256
+_STEPS = (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)  # of sequences that fill an interval evenly
 
 
 def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
@@ -35,12 +42,34 @@ def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
     return {name: made_up[kind] for name, kind in columns.items()}
 
 
-def try_on_public_rows(function: RowFunction, table: Table) -> None:
+def varied_rows(columns: Mapping[str, ColumnKind]) -> Table:
+    """Some hundred made-up rows, always the same ones, on which code that differs is likely to differ.
+
+    Half of the numbers are as if standardised, in [-3, 3], half in [0, 100].
+    """
+    places, made_up = np.arange(1, _VARIED + 1), {}
+    for index, (name, kind) in enumerate(columns.items()):
+        share = np.mod(places * _STEPS[index % len(_STEPS)] + index / np.pi, 1.0)
+        numbers = np.where(places % 2 == 0, 6.0 * share - 3.0, np.round(100.0 * share, 2))
+        made_up[name] = {
+            ColumnKind.NUMBER: numbers,
+            ColumnKind.BOOLEAN: share < 0.5,
+            ColumnKind.STRING: np.array([str(int(10 * number)) for number in share], dtype=object),
+            ColumnKind.OTHER: np.full(_VARIED, None, dtype=object),
+        }[kind]
+        made_up[name].flags.writeable = False
+    return made_up
+
+
+def try_on_public_rows(function: RowFunction, table: Table) -> NDArray[np.float64]:
     """Check that a function gives one number in [0, 1] per row, each from its own row alone.
 
     Args:
         function: As it will be applied to the sealed rows.
         table: Training rows, or `made_up_rows`.
+
+    Returns:
+        The row values.
 
     Raises:
         QueryRejected: If it does not. Nothing is charged.
@@ -51,10 +80,14 @@ def try_on_public_rows(function: RowFunction, table: Table) -> None:
         to_grid(array)
         return array.astype(np.float64)
 
-    _check_rows_alone(values, table)
+    whole = values(table)
+    check_rows_alone(values, table, whole)
+    return whole
 
 
-def try_vectors_on_public_rows(function: RowFunction, table: Table, *, dimension: int, clip: float) -> None:
+def try_vectors_on_public_rows(
+    function: RowFunction, table: Table, *, dimension: int, clip: float
+) -> NDArray[np.float64]:
     """Check that a function gives one finite vector per row, each from its own row alone.
 
     Args:
@@ -62,6 +95,9 @@ def try_vectors_on_public_rows(function: RowFunction, table: Table, *, dimension
         table: Training rows, or `made_up_rows`.
         dimension: Length of the vectors.
         clip: Longer vectors count as vectors of this length; they are compared after that.
+
+    Returns:
+        The clipped vectors in units of the clipping length.
 
     Raises:
         QueryRejected: If it does not. Nothing is charged.
@@ -81,21 +117,47 @@ def try_vectors_on_public_rows(function: RowFunction, table: Table, *, dimension
             )
         return shortened(array.astype(np.float64), clip=clip)
 
-    _check_rows_alone(vectors, table)
+    whole = vectors(table)
+    check_rows_alone(vectors, table, whole)
+    return whole
 
 
-def _check_rows_alone(values: Callable[[Table], NDArray[np.float64]], table: Table) -> None:
+def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whole: NDArray[Any]) -> None:
+    """Check that the value of a row is the same in another order, in a part of the rows, and another time.
+
+    Args:
+        values: From a table to the values of its rows.
+        table: Public rows.
+        whole: Their values.
+
+    Raises:
+        QueryRejected: If it is not. Nothing is charged.
+    """
     rows = _rows_of(table)
-    whole = values(table)
     middle = (rows + 1) // 2
     some = [slice(None, None, -1), slice(None, middle), slice(middle, None)][: 2 + (middle < rows)]
     for part in some:
         again = values({name: column[part] for name, column in table.items()})
-        if not np.allclose(whole[part], again, rtol=0, atol=1e-9):
+        if _agree(whole[part], again):
+            continue
+        if not _agree(whole, values(table)):
             raise QueryRejected(
-                "the function's value for a row changes with the other rows; expected a value computed from the row "
-                "alone, because only averages of such values are promised anything; nothing was charged"
+                "the function's value for a row changes from call to call; expected the same value each time, because "
+                "an answer is about one function; seed what is random in it; nothing was charged"
             )
+        raise QueryRejected(
+            "the function's value for a row changes with the other rows; expected a value computed from the row "
+            "alone, because only averages of such values are promised anything; nothing was charged"
+        )
+
+
+def _agree(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Equal but for what rounding does, in the values' own precision."""
+    if one.dtype.kind != "f" or other.dtype.kind != "f":
+        return bool(np.array_equal(one, other))
+    precision = max(1e-9, 100.0 * float(np.finfo(other.dtype).eps))
+    scale = max(1.0, float(np.max(np.abs(one), where=np.isfinite(one), initial=0.0)))
+    return bool(np.allclose(one, other, rtol=0.0, atol=precision * scale))
 
 
 def _rows_of(table: Table) -> int:
@@ -123,18 +185,34 @@ def _called(function: RowFunction, table: Table, expected: str) -> object:
         ) from fault
 
 
-def try_estimator(function: RowFunction, table: Table) -> None:
-    """Check that an estimator was fitted and predicts the kind of the labels, where there are no training rows.
-
-    Made-up rows may hold values that it has never seen; that it fails on them for other reasons proves nothing.
+def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
+    """An estimator's predictions for public rows, where every fault is reported.
 
     Raises:
-        QueryRejected: If it does not. Nothing is charged.
+        QueryRejected: If it fails, or predicts what cannot be meant. Nothing is charged.
+    """
+    predictions = np.asarray(_called(function.predict, table, "one prediction"))
+    function.check(predictions)
+    return predictions
+
+
+def try_estimator(function: EstimatedValues, table: Table) -> NDArray[Any] | None:
+    """An estimator's predictions for made-up rows, where there are no training rows; None where it gives none.
+
+    Made-up rows may hold values that it has never seen; that it fails on them proves nothing. It is refused if it is
+    not fitted or predicts another kind of things than the labels are.
+
+    Raises:
+        QueryRejected: If it is. Nothing is charged.
     """
     try:
-        function(dict(table))
+        predictions = np.asarray(function.predict(dict(table)))
+        function.check(predictions)
+        return predictions
     except QueryRejected:
-        raise
+        if function.everywhere:
+            raise
     except Exception as fault:
         if type(fault).__name__ == "NotFittedError":
             raise QueryRejected("the estimator is not fitted; fit it before asking; nothing was charged") from None
+    return None

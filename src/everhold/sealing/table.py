@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import warnings
 import weakref
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["StoredRows", "sealed_values", "values_or_none"]
 
 _EXPRESSIONS_AT_ONCE = 64
+_NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
+_BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
 _warning_filters = threading.RLock()  # the filters belong to the whole process, and whoever changes them puts them back
 
 
@@ -64,6 +67,7 @@ class StoredRows:
         self._unchanged = nullcontext() if unchanged is None else unchanged
         self._arrays: dict[str, NDArray[Any]] = {}
         self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
+        self._ids: list[Any] | None = None
         self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
         self._connection: duckdb.DuckDBPyConnection | None = None
         self.rows = rows
@@ -135,8 +139,10 @@ class StoredRows:
             totals[chunk] = self._stretches_of_expressions(values, stretches, unit=unit)
         for i, query in enumerate(queries):
             if query.row_value is None and query.training is not None:
-                table = self.table(self._columns if query.reads is None else query.reads)
-                grid = to_grid(public_values(query.training, table, self.rows), unit=unit)
+                grid = query.training_values
+                if grid is None:
+                    table = self.table(self._columns if query.reads is None else query.reads)
+                    grid = to_grid(public_values(query.training, table, self.rows), unit=unit)
                 totals[i] = _sums(grid, stretch_of_rows(self.rows) if stretches is None else stretches)
         return totals
 
@@ -213,6 +219,20 @@ class StoredRows:
         with self._lock, engine_errors_hidden():
             found = self._engine().execute(f"SELECT {listed} FROM {SEALED} ORDER BY {POSITION}").fetchnumpy()
         self._arrays |= {name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in names}
+
+    def row_ids(self, name: str) -> list[Any]:
+        """The column of row ids, which are public: exact numbers, everything else as text."""
+        if self._ids is None:
+            column = quoted(name)
+            with self._unchanged, self._lock, engine_errors_hidden():
+                kind = self._engine().execute(f"SELECT typeof({column}) FROM {SEALED} LIMIT 1").fetchall()[0][0]
+                exact = column if _NUMBERS.match(kind) else f"CAST({column} AS VARCHAR)"
+                self._engine().execute(f"SELECT {exact} AS name FROM {SEALED} ORDER BY {POSITION}")
+                if kind in _BEYOND_NUMPY or kind.startswith("DECIMAL"):
+                    self._ids = [row[0] for row in self._engine().fetchall()]
+                else:
+                    self._ids = np.ma.getdata(self._engine().fetchnumpy()["name"]).tolist()
+        return self._ids
 
 
 def _sums(values: NDArray[Any], of_row: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,0 +1,270 @@
+"""What makes two pieces of code the same question: what they are made of, and what they do on public rows.
+
+A name, a class or a pickle says where code is found and not what it does: a module may have changed meanwhile, in this
+process or in another. Two parts make up the identity, and neither looks at sealed rows.
+
+*Content* is a hash of everything an object is made of: its data, the instructions of its own functions and classes, and
+the global names that these use. It does not depend on the process: sets are put in order, and no address and no
+sharing of objects counts. Code of installed packages counts by its name and the version of the package.
+
+*Behaviour* is a hash of what the code gives for public rows. Real numbers are rounded first, because a sum in another
+order of threads differs in the last digits.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import hashlib
+import sys
+import sysconfig
+import types
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["behaviour_digest", "content_digest"]
+
+_DIGITS = 20
+"""Binary digits, counted from the largest number of an array, in which outputs of code are compared."""
+
+_MARKS = frozenset(
+    {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__", "_abc_impl"}
+)
+"""Entries of a class that say nothing of what it does, or nothing that lasts."""
+
+_NAMED = (
+    types.BuiltinFunctionType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+)
+_NAMES = {
+    "LOAD_GLOBAL": "global", "LOAD_NAME": "global", "IMPORT_NAME": "import",
+    "IMPORT_FROM": "attribute", "LOAD_ATTR": "attribute", "LOAD_METHOD": "attribute",
+}  # fmt: skip
+_OF_NO_OBJECT = (type(None), types.ModuleType, type)  # what a built-in function belongs to, unless it is a method
+_INSTALLED = tuple(
+    {str(Path(sysconfig.get_path(kind)).resolve()) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def content_digest(thing: object) -> str | None:
+    """SHA-256 of what an object is made of, in hex; None if that cannot be told.
+
+    Args:
+        thing: A function, a fitted estimator, or whatever else can be pickled.
+
+    Examples:
+        >>> content_digest({"a", "b"}) == content_digest({"b", "a"})
+        True
+        >>> content_digest(lambda x: x > 1) == content_digest(lambda x: x > 2)
+        False
+    """
+    try:
+        return _Content().digest(thing).hex()
+    except (Exception, RecursionError):  # the objects are the analyst's and may raise anything here
+        return None
+
+
+def behaviour_digest(outputs: Iterable[object]) -> str:
+    """SHA-256 of what code gave for public rows, in hex; reals are compared in their leading digits.
+
+    Args:
+        outputs: Arrays of numbers or text of any shape; anything else counts by its type.
+    """
+    digest = hashlib.sha256()
+    for output in outputs:
+        array = np.asarray(output)
+        digest.update(f"{array.shape}".encode())
+        if array.dtype.kind in "bf":  # also 0 and 1, which some code gives as booleans and some as numbers
+            digest.update(_leading_digits(array.astype(np.float64)))
+        elif array.dtype.kind in "iu":
+            digest.update(array.astype("<i8").tobytes())
+        elif array.dtype.kind == "U":
+            digest.update(repr(array.tolist()).encode())
+        else:
+            digest.update(f"{array.dtype}".encode())
+    return digest.hexdigest()
+
+
+def _leading_digits(array: NDArray[np.float64]) -> bytes:
+    finite = np.isfinite(array)
+    largest = float(np.max(np.abs(array), where=finite, initial=0.0))
+    _, exponent = np.frexp(largest * 1.1)  # 1.1: a largest number of 1, 0.5, ... is not at the edge between two scales
+    with np.errstate(all="ignore"):
+        steps = np.round(np.ldexp(array, _DIGITS - int(exponent)))
+    steps = np.where(finite, steps + 0.0, np.nan)  # + 0.0 makes -0.0 the same as 0.0
+    other = np.where(finite, 0, np.where(np.isnan(array), 1, np.where(array > 0, 2, 3)))
+    return str(int(exponent)).encode() + steps.tobytes() + other.astype(np.uint8).tobytes()
+
+
+class _Content:
+    """One walk through an object; every part is hashed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, bytes]] = {}  # the object, too: an address must not be used again
+        self._open: dict[int, int] = {}  # parts that contain what is being hashed, and how deep they lie
+
+    def digest(self, thing: object) -> bytes:
+        """SHA-256 of a part; a part inside itself counts as the way back to it."""
+        if (known := self._known.get(id(thing))) is not None:
+            return known[1]
+        if id(thing) in self._open:
+            return _joined("again", str(len(self._open) - self._open[id(thing)]).encode())
+        self._open[id(thing)] = len(self._open)
+        made = self._of(thing)
+        del self._open[id(thing)]
+        self._known[id(thing)] = thing, made
+        return made
+
+    def _all(self, kind: str, things: Iterable[object]) -> bytes:
+        return _joined(kind, *map(self.digest, things))
+
+    def _of(self, thing: Any) -> bytes:
+        kind = type(thing)
+        if thing is None or thing is Ellipsis or kind in (bool, int, float, complex, str, bytes, bytearray):
+            text = thing.encode("utf-8", "surrogatepass") if kind is str else repr(thing).encode()
+            return _joined(kind.__name__, text)
+        if kind in (list, tuple):
+            return self._all(kind.__name__, thing)
+        if kind is dict:
+            return self._all("dict", (part for item in thing.items() for part in item))
+        if kind in (set, frozenset):
+            return _joined(kind.__name__, *sorted(map(self.digest, thing)))
+        if kind is np.ma.MaskedArray:
+            return self._all("masked", [thing.filled(), np.ma.getmaskarray(thing)])
+        if isinstance(thing, np.ufunc) and getattr(np, thing.__name__, None) is thing:
+            return _joined("named", *_reference("numpy"), thing.__name__.encode())
+        if kind in (np.ndarray, np.memmap):
+            return self._of_array(np.asarray(thing))
+        if isinstance(thing, types.CodeType):
+            return self._of_code(thing)
+        if isinstance(thing, types.ModuleType):
+            return _joined("module", *_reference(thing.__name__))
+        if isinstance(thing, type):
+            return self._of_class(thing)
+        if isinstance(thing, types.FunctionType):
+            return self._of_function(thing)
+        if isinstance(thing, types.CellType):
+            return self._all("cell", [thing.cell_contents])
+        if isinstance(thing, (staticmethod, classmethod)):
+            return self._all(kind.__name__, [thing.__func__])
+        if isinstance(thing, property):
+            return self._all("property", [thing.fget, thing.fset, thing.fdel])
+        if isinstance(thing, functools.cached_property):
+            return self._all("cached", [thing.func])
+        if isinstance(thing, _NAMED) and isinstance(getattr(thing, "__self__", None), _OF_NO_OBJECT):
+            return _joined("named", *_reference(getattr(thing, "__module__", None)), thing.__qualname__.encode())
+        return self._of_parts(thing)
+
+    def _of_array(self, array: NDArray[Any]) -> bytes:
+        described = f"{array.dtype.str}{array.shape}".encode()
+        if array.dtype.kind == "O":
+            return _joined("objects", described, *map(self.digest, array.ravel().tolist()))
+        if array.dtype.names is not None:  # one field at a time: the bytes between fields may hold anything
+            fields = (part for name in array.dtype.names for part in (name, np.asarray(array[name])))
+            return _joined("fields", str(array.shape).encode(), self._all("", list(fields)))
+        if array.dtype.kind == "T":
+            return self._all("texts", array.ravel().tolist())
+        return _joined("array", described, np.ascontiguousarray(array).tobytes())
+
+    def _of_parts(self, thing: Any) -> bytes:
+        """An object as pickle would take it apart."""
+        parts = thing.__reduce_ex__(4)
+        if isinstance(parts, str):
+            owner = getattr(thing, "__module__", None) or type(thing).__module__
+            inside = None if _is_installed(owner) else getattr(thing, "__wrapped__", None)
+            return _joined("found", *_reference(owner), parts.encode(), self.digest(inside))
+        made, arguments, *rest = parts
+        state, items, pairs = (*rest, None, None, None)[:3]
+        return self._all("made", [made, arguments, state, list(items or ()), list(pairs or ())])
+
+    def _of_class(self, thing: type) -> bytes:
+        name = thing.__qualname__.encode()
+        if _is_installed(thing.__module__) and _is_found(thing):
+            return _joined("class", *_reference(thing.__module__), name)
+        entries = ((name, entry) for name, entry in sorted(vars(thing).items()) if _says_something(name, entry))
+        return _joined("class", name, self._all("", thing.__bases__), self._all("", [p for e in entries for p in e]))
+
+    def _of_function(self, thing: types.FunctionType) -> bytes:
+        if _is_installed(thing.__module__) and _is_found(thing):
+            return _joined("function", *_reference(thing.__module__), thing.__qualname__.encode())
+        used = list(_used_names(thing.__code__, thing.__globals__))
+        return self._all(
+            "function", [thing.__code__, thing.__defaults__, thing.__kwdefaults__, thing.__closure__, used]
+        )
+
+    def _of_code(self, code: types.CodeType) -> bytes:
+        """Instructions, without names of files and functions and without line numbers."""
+        counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+        names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        return self._all("code", [code.co_code, code.co_consts, counts, names, code.co_exceptiontable])
+
+
+def _joined(kind: str, *parts: bytes) -> bytes:
+    digest = hashlib.sha256(kind.encode())
+    for part in parts:
+        digest.update(f":{len(part)}:".encode())
+        digest.update(part)
+    return digest.digest()
+
+
+def _used_names(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """Global names that instructions use, with what they stand for; of modules of one's own what is used of them."""
+    names: dict[str, set[str]] = {"global": set(), "import": set(), "attribute": set()}
+    for step in (step for part in _nested(code) for step in dis.get_instructions(part)):
+        if step.opname in _NAMES:
+            names[_NAMES[step.opname]].add(step.argval)
+    found: dict[str, object] = {name: known[name] for name in names["global"] if name in known}
+    found |= {name: sys.modules.get(name) for name in names["import"]}
+    for name, thing in sorted(found.items(), key=lambda item: item[0]):
+        if not isinstance(thing, types.ModuleType):
+            yield name, thing
+        elif not _is_installed(thing.__name__):
+            used = (other for other in sorted(names["attribute"]) if hasattr(thing, other))
+            yield from ((f"{name}.{other}", getattr(thing, other)) for other in used)
+        else:
+            yield name, thing.__name__
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
+
+
+def _says_something(name: str, entry: object) -> bool:
+    code = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
+    return name not in _MARKS and (isinstance(entry, code) or not name.startswith("__"))
+
+
+def _is_found(thing: types.FunctionType | type) -> bool:
+    """Whether a function or class is what its module has under its name, and was not made by another function."""
+    found: Any = sys.modules.get(thing.__module__)
+    for name in thing.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is thing
+
+
+@functools.cache
+def _is_installed(module: str | None) -> bool:
+    """Whether a module belongs to Python or to an installed package, which counts by name and version."""
+    if module is None or module == "__main__":
+        return False
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and str(Path(file).resolve()).startswith(_INSTALLED)
+
+
+def _reference(module: str | None) -> tuple[bytes, bytes]:
+    package = sys.modules.get((module or "").partition(".")[0])
+    return (module or "").encode(), str(getattr(package, "__version__", "")).encode()

@@ -1,0 +1,172 @@
+"""Predictions that come with the ids of their rows: put in the order of the rows, whatever order they are in.
+
+Row ids are public: whoever predicts has to know them. So what is wrong with ids may be said, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Number
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["PredictionTable", "prediction_table"]
+
+_SHOWN = 3
+_LONGEST = 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PredictionTable:
+    """A table of predictions.
+
+    Attributes:
+        columns: Values by name, all equally many.
+        name: How messages call it.
+        column: The column of the predictions, where there are several.
+    """
+
+    columns: Mapping[str, Any]
+    name: str = "the predictions"
+    column: str | None = None
+
+    def in_order(self, row_id: str | None, ids: Sequence[Any], *, rows_are: str) -> Any:
+        """The predictions, one for each row in the order of the rows.
+
+        Args:
+            row_id: Name of the column of ids; None where rows have none, and the table has to be in order itself.
+            ids: Public ids of the rows, numbers or text, each once; not needed without a name.
+            rows_are: How messages call the rows, "sealed" or "training".
+
+        Raises:
+            QueryRejected: If an id is missing, twice or unknown, or the predictions cannot be told. Nothing is charged.
+        """
+        if row_id is not None and row_id not in self.columns:
+            raise QueryRejected(
+                f"{self.name} has the columns {self._listed()} and none of them is {row_id!r}, the id by which this "
+                f"holdout's rows are named; expected {_example(row_id)}; nothing was charged"
+            )
+        values = self.columns[self._values_column(row_id)]
+        values = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+        if row_id is None:
+            return values
+        given = self._ids(row_id, text=bool(ids) and isinstance(ids[0], str))
+        if values.shape != (len(given),):
+            raise QueryRejected(
+                f"{self.name} has {len(given):,} ids and predictions of the shape {values.shape}; expected one "
+                f"prediction for each id, as in {_example(row_id)}; nothing was charged"
+            )
+        return values if given == ids else values[self._order(row_id, given, ids, rows_are=rows_are)]
+
+    def _values_column(self, row_id: str | None) -> str:
+        others = [name for name in self.columns if name != row_id]
+        if self.column is not None:
+            if self.column not in others:
+                raise QueryRejected(
+                    f"{self.name} has no predictions in a column {self.column!r}; expected one of "
+                    f"{', '.join(map(repr, others)) or 'several'}; nothing was charged"
+                )
+            return self.column
+        if len(others) == 1:
+            return others[0]
+        unnamed = "" if row_id is not None else " and this holdout was created without row_id=, so that no ids are used"
+        raise QueryRejected(
+            f"{self.name} has the columns {self._listed()}{unnamed}; expected one column of predictions, as in "
+            f"{_example(row_id)}; leave the others out or name it; nothing was charged"
+        )
+
+    def _listed(self) -> str:
+        return ", ".join(map(repr, self.columns)) or "none"
+
+    def _ids(self, row_id: str, *, text: bool) -> list[Any]:
+        """The ids as text or as numbers: 7 and 7.0 are one id, and "7" and "07" are two."""
+        column = self.columns[row_id]
+        missing = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else np.zeros(0, dtype=bool)
+        array = np.asarray(column)
+        given: list[Any] = array.tolist() if array.ndim == 1 else []
+        absent = int(missing.sum()) or sum(map(_is_missing, given))
+        if array.ndim != 1 or absent:
+            fault = f"{absent:,} empty ids" if array.ndim == 1 else f"ids of the shape {array.shape}"
+            raise QueryRejected(f"{self.name} has {fault}; expected {_example(row_id)}; nothing was charged")
+        kinds_given = {type(value) for value in given}
+        if bool in kinds_given or not all(issubclass(kind, str if text else Number) for kind in kinds_given):
+            kinds = ("text", "numbers") if text else ("numbers", "no numbers")
+            raise QueryRejected(
+                f"the ids of this holdout are {kinds[0]} and those of {self.name} are {kinds[1]}; expected the same "
+                f"kind in the column {row_id!r}{', with all their zeros' if text else ''}; nothing was charged"
+            )
+        return given
+
+    def _order(self, row_id: str, given: list[Any], ids: Sequence[Any], *, rows_are: str) -> NDArray[np.intp]:
+        """Where the prediction of each row stands."""
+        known = {name: place for place, name in enumerate(ids)}
+        places = np.fromiter((known.get(name, -1) for name in given), dtype=np.intp, count=len(given))
+        counts = np.bincount(places[places >= 0], minlength=len(ids))
+        unknown = np.flatnonzero(places < 0)
+        doubles, lacking = np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
+        faults = [
+            f"{len(found):,} {what} ({', '.join(_brief(names[place]) for place in found[:_SHOWN].tolist())}"
+            f"{', ...' if len(found) > _SHOWN else ''})"
+            for what, found, names in (
+                (f"ids that no {rows_are} row has", unknown, given),
+                ("ids more than once", doubles, ids),
+                (f"of the {rows_are} rows' ids not at all", lacking, ids),
+            )
+            if len(found)
+        ]
+        if faults:
+            raise QueryRejected(
+                f"{self.name} has in column {row_id!r} {' and '.join(faults)}; expected each of the {len(ids):,} ids "
+                f"of the {rows_are} rows once, in any order, as in {_example(row_id)}; nothing was charged"
+            )
+        order = np.empty(len(ids), dtype=np.intp)
+        order[places] = np.arange(len(ids))
+        return order
+
+
+def prediction_table(predictions: object) -> PredictionTable | None:
+    """Predictions as a table, if they are one: a mapping, a data frame or an Arrow table; None for arrays.
+
+    Raises:
+        QueryRejected: If columns share a name. Nothing is charged.
+    """
+    if predictions is None or isinstance(predictions, (PredictionTable, np.ndarray, type)):
+        return predictions if isinstance(predictions, PredictionTable) else None
+    source: Any = predictions
+    if isinstance(source, Mapping):
+        names = list(source)
+    elif hasattr(source, "column_names") and hasattr(source, "column"):  # Arrow
+        return _table(source.column_names, source.column)
+    elif hasattr(source, "columns") and hasattr(source, "__getitem__"):  # pandas and Polars
+        names = list(source.columns)
+    else:
+        return None
+    return _table(names, source.__getitem__)
+
+
+def _table(names: Sequence[Any], column: Any) -> PredictionTable:
+    if len({str(name) for name in names}) < len(names):
+        raise QueryRejected("the predictions have columns of the same name; rename them; nothing was charged")
+    return PredictionTable({str(name): column(name) for name in names})
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+
+
+def _brief(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _example(row_id: str | None) -> str:
+    if row_id is None:
+        return 'one column such as "prediction", and below it "1", "0", ... in the order of the rows'
+    return f'a table such as "{row_id},prediction", "17,1", "18,0", ...'
