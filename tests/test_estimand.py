@@ -103,6 +103,7 @@ def test_sample_splitting_refuses_questions_about_the_names_of_rows(tmp_path):
 
 def test_sample_splitting_says_that_rows_are_of_one_law(tmp_path):
     with create(tmp_path, mechanism=SampleSplitting(rows=ROWS, queries=3)) as holdout:
+        assert "only if all sealed rows are of one law" in holdout.ask("y = 1").explain()
         document = holdout.certificate().to_dict()
     assert any("of one law (independent and identically" in text for text in document["assumptions"]["stated"])
     assert "one law that all sealed rows were drawn from" in document["assumptions"]["always"][1]

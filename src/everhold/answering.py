@@ -86,7 +86,9 @@ def _outwards(bound: BoundQuery, low: float, high: float) -> tuple[float, float]
 
 
 def _worth(mechanism: Mechanism) -> str:
-    """What the dependence of the rows costs, in words."""
+    """What the dependence of the rows costs, or what the mechanism needs of them, in words."""
+    if mechanism.one_law:
+        return "It holds only if all sealed rows are of one law (independent and identically distributed)."
     if mechanism.dependence.binomial_tails:
         return ""
     if mechanism.reads_leakage:

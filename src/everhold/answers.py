@@ -56,7 +56,8 @@ class Answer(Display):
         statement: The statement that the interval rests on.
         confidence: Probability with which all intervals of this holdout hold together.
         adaptive: Whether questions may depend on earlier answers.
-        rows_worth: A sentence on what dependence between the sealed rows costs; empty for independent ones.
+        rows_worth: A sentence on what dependence between the sealed rows costs, or what the mechanism needs of them;
+            empty for independent rows of any laws.
         analyst: On whose behalf it was asked; None for the steward. Then ``remaining`` is what is left to them.
         about: What the interval is about, where that is not the population: labels drawn anew on these very rows.
     """
