@@ -137,13 +137,36 @@ def test_storage_needs_a_folder_that_exists(tmp_path):
     [
         ({"holdout": rows(0, 50), "mechanism": GaussianMechanism(rows=50, queries=1, scale=0.1)}, SmallHoldoutWarning),
         ({"mechanism": Empirical(rows=ROWS, queries=1)}, NonAdaptiveWarning),
-        ({"mechanism": GaussianMechanism(rows=ROWS, queries=1, scale=1.0)}, VacuousGuaranteeWarning),
+        (
+            {"mechanism": GaussianMechanism(rows=ROWS, queries=1, scale=1.0), "allow_vacuous": True},
+            VacuousGuaranteeWarning,
+        ),
     ],
 )
 def test_a_warning_that_is_an_error_leaves_nothing(tmp_path, wish, warning):
     with pytest.raises(warning):
         create(tmp_path, **wish)
     assert files(tmp_path) == []
+
+
+def test_a_promise_of_nothing_is_refused_and_says_what_would_help(tmp_path):
+    wish = {"mechanism": "gaussian", "queries": 1_000}
+    with pytest.raises(
+        HoldoutRejected, match=r"promises nothing.*seal at least [\d,]+ rows.*nothing was created"
+    ) as found:
+        create(tmp_path, **wish)
+    assert files(tmp_path) == []
+    needed = found.value.data["rows_needed"]
+    radii = [GaussianMechanism.tuned(rows=needed - less, queries=1_000).promise().radius for less in (0, 1)]
+    assert radii[0] < 0.5 <= radii[1]
+    with pytest.warns(VacuousGuaranteeWarning):
+        create(tmp_path, **wish, allow_vacuous=True).close()
+
+
+def test_a_mechanism_that_would_do_better_when_tuned_is_told_so(tmp_path):
+    loud = GaussianMechanism(rows=ROWS, queries=1, scale=1.0)
+    with pytest.raises(HoldoutRejected, match="let the mechanism be tuned with mechanism='gaussian'"):
+        create(tmp_path, mechanism=loud)
 
 
 def test_too_many_rows_are_refused_before_anything_is_recorded(tmp_path, monkeypatch):

@@ -46,3 +46,19 @@ def test_what_is_printed_of_a_long_table_is_cut_and_says_so():
     assert long.to_text().count("\n") == 61
     assert long._repr_html_().count("<tr>") == 61
     assert "61 lines in all" in long._repr_html_()
+
+
+def test_what_rounding_left_of_0_is_shown_as_0_and_no_end_moves_inwards():
+    row = {"value": 2.8e-27, "low": -2.8e-27, "high": 2.8e-27, "within": 0.123401, "sum": -2.8e-27}
+    assert text_table([row]).split()[-5:] == ["0", "-1e-15", "1e-15", "0.1235", "0"]
+    for cell in ("<td>0</td>", "<td>-1e-15</td>", "<td>1e-15</td>"):
+        assert cell in Transcript([row])._repr_html_()
+    tiny = Answer(2.8e-27, 2.8e-27, 0.038441, "holdout", 1, {"questions": 9}, "ab" * 32, False, "S1", 0.95)
+    assert str(tiny).startswith("0 in [0, 0.03845],")
+    assert "[0, 0.03845]" in tiny.explain()
+    assert tiny.to_dict()["low"] == 2.8e-27  # data keeps every digit
+
+
+def test_ends_of_intervals_in_tables_are_rounded_outwards():
+    table = text_table([{"low": 0.123449, "high": 0.123441, "value": 0.123441}])
+    assert table.splitlines()[1].split() == ["0.1234", "0.1235", "0.1234"]

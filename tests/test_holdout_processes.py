@@ -16,7 +16,7 @@ def test_two_processes_never_overspend(tmp_path):
     mechanism = Thresholdout(rows=ROWS, queries=100, overfits=CAP, threshold=0.1, **scales)
     storage = f"sqlite:///{tmp_path}/study.db"
     with pytest.warns(VacuousGuaranteeWarning):
-        create(tmp_path, mechanism=mechanism, training=None).close()
+        create(tmp_path, mechanism=mechanism, training=None, allow_vacuous=True).close()
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(2), context.Queue()
     children = [context.Process(target=surprise_often, args=(storage, n, barrier, results)) for n in range(2)]

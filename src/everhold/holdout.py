@@ -193,7 +193,8 @@ class Holdout:
             if column is not None and not isinstance(column, str):
                 raise ValueError(f"the {what} column is {brief(column)}; expected its name; nothing was created")
         if seed is not None and (as_whole(seed) is None or seed < 0):
-            raise ValueError(f"seed is {brief(seed)}; expected a whole number of at least 0, or None for secure noise")
+            wrong = ValueError if isinstance(seed, int) else TypeError
+            raise wrong(f"seed is {brief(seed)}; expected a whole number of at least 0, or None for secure noise")
         seed = as_whole(seed)
         url = storage_url(storage)
         database = database_path(url)

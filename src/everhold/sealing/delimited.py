@@ -6,25 +6,31 @@ closed, skips first lines that have another number of values, and takes a first 
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import re
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import duckdb
 
 __all__ = ["read_delimited"]
 
 _AS_WRITTEN: dict[str, Any] = {
-    "quotechar": '"', "escapechar": '"', "comment": "", "skiprows": 0, "strict_mode": True, "null_padding": False,
+    "quotechar": '"', "escapechar": '"', "comment": "", "skiprows": 0, "null_padding": False,
     "hive_partitioning": False,
 }  # fmt: skip
+# strict_mode is on where it is not named; where it is, the engine finds no rows between line ends of Windows
 _LEAST_NUMBERED = 3  # columns called 0, 1, 2, ..., as frames without names write them
 
 
 def read_delimited(
-    connection: duckdb.DuckDBPyConnection, pattern: str, *, name: str, tabs: bool, what: str
+    connection: duckdb.DuckDBPyConnection, path: Path, pattern: str, *, name: str, tabs: bool, packed: bool, what: str
 ) -> list[str]:
     """Make a CSV or TSV file readable as the view ``name``; returns the names of its columns as they are written.
 
@@ -34,10 +40,7 @@ def read_delimited(
         HoldoutRejected: If lines have different numbers of values, or there are no names. Nothing was created.
     """
     delimiter = "\t" if tabs else _delimiter(connection, pattern)
-    first = connection.read_csv(
-        pattern, header=False, all_varchar=True, delimiter=delimiter, **_AS_WRITTEN
-    ).limit(1).fetchall()  # fmt: skip
-    names = [written or "" for written in first[0]] if first else []
+    names = _first_line(path, delimiter, packed=packed)
     if len(names) == 1 and re.search(r"[,;|\t]", names[0]):
         raise HoldoutRejected(
             f"the {what} file cannot be split into columns; expected the same number of values in every line, and "
@@ -49,6 +52,13 @@ def read_delimited(
     read.create_view(name)
     _check_names_are_none_of_the_rows(connection, names, list(map(str, read.types)), what=what)
     return names
+
+
+def _first_line(path: Path, delimiter: str, *, packed: bool) -> list[str]:
+    """The names as they are written; the engine's own would have repetitions numbered."""
+    with gzip.open(path) if packed else path.open("rb") as file:
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        return next(csv.reader(text, delimiter=delimiter, strict=True), [])
 
 
 def _delimiter(connection: duckdb.DuckDBPyConnection, pattern: str) -> str:

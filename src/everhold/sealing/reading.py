@@ -208,8 +208,9 @@ def _read_file(connection: duckdb.DuckDBPyConnection, path: Path, *, name: str, 
         check_parquet_size(connection, pattern, most_rows=most_rows, what=what)
         connection.read_parquet(pattern, hive_partitioning=False).create_view(name)
         return _parquet_names(connection, pattern)
-    check_delimited_size(path, packed=ending.endswith("gz"), most_rows=most_rows, what=what)
-    return read_delimited(connection, pattern, name=name, tabs=ending.startswith("tsv"), what=what)
+    packed, tabs = ending.endswith("gz"), ending.startswith("tsv")
+    check_delimited_size(path, packed=packed, most_rows=most_rows, what=what)
+    return read_delimited(connection, path, pattern, name=name, tabs=tabs, packed=packed, what=what)
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
