@@ -178,14 +178,14 @@ class Holdout:
         store: LedgerStore | None = None
         try:
             sealed = seal_rows(folder, holdout=holdout, training=training, label=label, row_id=row_id)
-            same = same_rows(folder, sealed, others)
-            if same and not again:
-                raise sealed_already(same)
             with FileStructure(folder, sealed) as structure:
                 chosen = chosen_mechanism(
                     mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
                     slack=slack, dependence=dependence,
                 )  # fmt: skip
+            same = same_rows(folder, sealed, others)
+            if same and not again:
+                raise sealed_already(same)
             key = StewardKey.create(folder / KEY_FILE)
             configuration = make_configuration(
                 folder, sealed, chosen, key, label=label, row_id=row_id, same=same, seed=seed

@@ -45,7 +45,7 @@ def make_sample(folder, mechanism=None, *, simulation=False, name="flights", col
     certificate = make_certificate(
         HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration),
         mechanism=mechanism,
-        head=Head(6, released, "ef" * 32, bound_state(state, configuration)),
+        head=Head(6, released, "ef" * 32, "ab" * 32, bound_state(state, configuration)),
         sources={"training": 5 - released, "holdout": released, "refused": 1},
         key=key,
         issued=datetime(2026, 11, 21, 12, tzinfo=UTC),

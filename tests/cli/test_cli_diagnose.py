@@ -33,7 +33,7 @@ def test_creation_warns_on_stderr(homes):
 def test_whoever_says_that_rows_are_independent_is_not_warned(everhold, homes):
     again = everhold(
         "create", "s.db", "again", "--holdout", "shut.csv", "--training", "open.csv", "--label", "late",
-        "--queries", "20", "--overfits", "2", "--independent",
+        "--queries", "20", "--overfits", "2", "--independent", "--again",
     )  # fmt: skip
     assert (again.exit_code, "warning" in again.stderr) == (0, False)
 
@@ -56,5 +56,5 @@ def test_independent_rows_are_left_in_peace(everhold, study):
 
 
 def test_no_training_rows(everhold, study):
-    everhold("create", "s.db", "alone", "--holdout", "sealed.csv", "--queries", "20")
+    everhold("create", "s.db", "alone", "--holdout", "sealed.csv", "--queries", "20", "--again")
     assert "no training rows" in everhold("diagnose", "s.db", "alone", code=9).stderr
