@@ -249,7 +249,7 @@ def test_a_seed_repeats_and_is_called_a_simulation(tmp_path):
     mechanism = GaussianMechanism(rows=ROWS, queries=10, scale=0.01)
     values = {}
     for name, seed in [("a", 3), ("b", 3), ("c", 4), ("d", None), ("e", None)]:
-        with create(tmp_path, name, mechanism=mechanism, seed=seed) as holdout:
+        with create(tmp_path, name, mechanism=mechanism, seed=seed, again=True) as holdout:
             values[name] = [holdout.ask(text).value for text in ("delay > 5", "delay > 6")]
             assert holdout.status()["simulation"] is (seed is not None)
     assert values["a"] == values["b"]

@@ -209,9 +209,6 @@ class Holdout:
             sealed = seal_rows(
                 folder, holdout=holdout, training=training, label=label, row_id=row_id, most_rows=most_rows
             )
-            same = same_rows(folder, sealed, others)
-            if same and not again:
-                raise sealed_already(same)
             with FileStructure(folder, sealed) as structure:
                 chosen = chosen_mechanism(
                     mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
@@ -219,6 +216,9 @@ class Holdout:
                 )  # fmt: skip
             check_features(features, label=label, mechanism=chosen)
             check_worth(chosen, allow_vacuous=allow_vacuous)
+            same = same_rows(folder, sealed, others)
+            if same and not again:
+                raise sealed_already(same)
             key = StewardKey.create(folder / KEY_FILE)
             configuration = make_configuration(
                 folder, sealed, chosen, key, label=label, row_id=row_id, features=features, same=same, seed=seed

@@ -49,7 +49,7 @@ def make_sample(
     certificate = make_certificate(
         HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration),
         mechanism=mechanism,
-        head=Head(5, released, "ef" * 32, bound_state(state, configuration)),
+        head=Head(5, released, "ef" * 32, "ab" * 32, bound_state(state, configuration)),
         sources={"training": 5 - released, "holdout": released},
         by_position=by_position,
         key=key,

@@ -33,7 +33,7 @@ def test_creation_warns_on_stderr(homes):
 def test_whoever_says_that_rows_are_independent_is_warned_if_the_rows_say_otherwise(everhold, homes):
     again = everhold(
         "create", "s.db", "again", "--holdout", "shut.csv", "--training", "open.csv", "--label", "late",
-        "--queries", "20", "--overfits", "2", "--independent",
+        "--queries", "20", "--overfits", "2", "--independent", "--again",
     )  # fmt: skip
     assert again.exit_code == 0
     assert "warning: training rows with equal 'home'" in again.stderr
@@ -57,5 +57,5 @@ def test_independent_rows_are_left_in_peace(everhold, study):
 
 
 def test_no_training_rows(everhold, study):
-    everhold("create", "s.db", "alone", "--holdout", "sealed.csv", "--queries", "20")
+    everhold("create", "s.db", "alone", "--holdout", "sealed.csv", "--queries", "20", "--again")
     assert "no training rows" in everhold("diagnose", "s.db", "alone", code=9).stderr

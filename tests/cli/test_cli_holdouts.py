@@ -206,7 +206,7 @@ def test_the_environment_replaces_the_storage(study, everhold, storage):
     answer = json.loads(everhold("ask", "flights", "--mean", "delay > 15", "--format", "json", env=usual).stdout)
     assert answer == json.loads(everhold(*ASK, "--format", "json").stdout)
     assert "flights" in everhold("list", env=usual).stdout
-    everhold("create", "other", "--holdout", "sealed.csv", "--mechanism", "gaussian", env=usual)
+    everhold("create", "other", "--holdout", "sealed.csv", "--mechanism", "gaussian", "--again", env=usual)
     assert "other" in everhold("list", "s.db").stdout
     everhold("status", "elsewhere.db", "flights", env=usual, code=4)
 

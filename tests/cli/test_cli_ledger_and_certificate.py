@@ -32,7 +32,8 @@ def test_a_sound_ledger_is_accepted(study, everhold):
     everhold(*ASK, "delay > 15")
     result = json.loads(everhold(*VERIFY).stdout)
     assert result == {
-        "name": "flights", "ok": True, "entries": 1, "checked": ["hashes", "sums", "seals", "rows"], "findings": []
+        "name": "flights", "ok": True, "entries": 1, "findings": [],
+        "checked": ["hashes", "sums", "seals", "newest head", "rows"],
     }  # fmt: skip
     assert everhold("ledger", "verify", "s.db", "flights").stdout.split()[:2] == ["field", "value"]
 
@@ -79,7 +80,7 @@ def test_an_older_copy_is_found_by_a_certificate(study, everhold):
     everhold(*ASK, "delay > 15")
     everhold("certificate", "save", "s.db", "flights", "--output", "c.json")
     checked = json.loads(everhold(*VERIFY, "--certificate", "c.json").stdout)["checked"]
-    assert checked == ["hashes", "sums", "seals", "rows", "certificate"]
+    assert checked == ["hashes", "sums", "seals", "newest head", "rows", "certificate"]
     for log in study.glob("s.db-*"):
         log.unlink()
     (study / "s.db").write_bytes(before)

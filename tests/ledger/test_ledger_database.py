@@ -184,7 +184,7 @@ def test_a_full_disk_records_nothing(store, record):
         "UPDATE head SET sequence = 1",
         "UPDATE head SET state = '{}'",
         "INSERT OR REPLACE INTO holdouts SELECT * FROM holdouts",
-        "INSERT OR REPLACE INTO head SELECT holdout_id, 0, 0, state, entry_hash, head_seal FROM head",
+        "INSERT OR REPLACE INTO head SELECT holdout_id, 0, 0, state, entry_hash, questions_hash, head_seal FROM head",
         "DELETE FROM head",
     ],
 )

@@ -1,10 +1,12 @@
 import multiprocessing
+import pickle
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from everhold.privacy import (
+    KeyedNoise,
     Noise,
     SecureNoise,
     SeededNoise,
@@ -14,7 +16,8 @@ from everhold.privacy import (
 from everhold.privacy.exact import bernoulli, bernoulli_exp, uniform_below
 
 PMF = {"laplace": discrete_laplace_pmf, "gaussian": discrete_gaussian_pmf}
-SOURCES = {"secure": SecureNoise(), "seeded": SeededNoise(20)}
+SOURCES = {"secure": SecureNoise(), "keyed": KeyedNoise(bytes(range(32))), "seeded": SeededNoise(20)}
+REPEATABLE = {"keyed": lambda: KeyedNoise(bytes(32)), "seeded": lambda: SeededNoise(5)}
 
 
 def chi_square(draws, probabilities, reach):
@@ -65,15 +68,17 @@ def test_secure_noise_agrees_with_opendp(law):
 
 @pytest.mark.parametrize("scale", [1, 3, 1024, 1025, 10**11])
 @pytest.mark.parametrize("law", PMF)
-def test_one_call_for_many_equals_many_calls_for_one(law, scale):
-    at_once = getattr(SeededNoise(5), law)(scale, 50, stream="answers")
-    noise = SeededNoise(5)
+@pytest.mark.parametrize("source", REPEATABLE)
+def test_one_call_for_many_equals_many_calls_for_one(source, law, scale):
+    at_once = getattr(REPEATABLE[source](), law)(scale, 50, stream="answers")
+    noise = REPEATABLE[source]()
     singly = [getattr(noise, law)(scale, 1, stream="answers").item() for _ in range(50)]
     assert at_once.tolist() == singly
 
 
-def test_a_stream_does_not_depend_on_what_others_drew():
-    alone, busy = SeededNoise(5), SeededNoise(5)
+@pytest.mark.parametrize("source", REPEATABLE)
+def test_a_stream_does_not_depend_on_what_others_drew(source):
+    alone, busy = REPEATABLE[source](), REPEATABLE[source]()
     busy.laplace(100, 17, stream="threshold")
     assert alone.laplace(100, 9, stream="answer").tolist() == busy.laplace(100, 9, stream="answer").tolist()
 
@@ -158,3 +163,30 @@ def test_bernoulli_exp_counts_its_series_and_splits_large_exponents():
 def test_uniform_below_rejects_what_does_not_fit():
     assert uniform_below(5, words_of(7 << 61, 5 << 61, 3 << 61)) == 3
     assert uniform_below(1, words_of(0)) == 0
+
+
+def test_keyed_words_are_the_same_however_many_are_taken_at_once():
+    at_once = KeyedNoise(bytes(32)).words(1_000, stream="a")
+    noise = KeyedNoise(bytes(32))
+    singly = [noise.words(size, stream="a") for size in (1, 0, 200, 127, 1, 671)]
+    assert at_once.dtype == np.uint64
+    assert np.concatenate(singly).tolist() == at_once.tolist()
+    mixed = KeyedNoise(bytes(32))
+    mixed.laplace(10, 1, stream="a")  # takes words of its own, in order
+    assert mixed.words(1, stream="a")[0] in at_once
+
+
+def test_keys_and_streams_have_noise_of_their_own():
+    keys = [bytes(32), bytes(31) + b"1"]
+    drawn = {tuple(KeyedNoise(key).words(2, stream=stream).tolist()) for key in keys for stream in ("a", "b")}
+    assert len(drawn) == 4
+    with pytest.raises(ValueError, match="expected 32"):
+        KeyedNoise(b"short")
+
+
+def test_a_key_never_shows_and_is_not_copied():
+    noise = KeyedNoise(bytes(range(32)))
+    assert repr(noise) == "KeyedNoise()"
+    assert not noise.simulated
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(noise)
