@@ -1,4 +1,4 @@
-"""What leaves a public call in an error: no frame whose local variables show noise, state, sums, keys or sealed rows."""
+"""Errors of public calls carry no frame whose local variables show noise, state, sums, keys or sealed rows."""
 
 import contextlib
 import sqlite3
