@@ -1,4 +1,4 @@
-"""Errors that leave a public call hold no frame whose local variables show noise, state, sums, keys or sealed rows."""
+"""Errors of public calls carry no frame whose local variables show noise, state, sums, keys or sealed rows."""
 
 import contextlib
 import sqlite3

@@ -1,37 +1,24 @@
 """DuckDB text for row values, written by us from the tree.
 
-Null is SQL's own null. A nan runs through arithmetic by itself and becomes null before anything else sees it. Inputs of
-``case``, ``least``, ``greatest`` and ``/``, and everything used twice, are computed for all rows as columns of a
-sub-select before they are used: the text stays linear in the tree (the engine itself doubles what stands in `nullif`),
-and the time does not tell how many rows take which branch. That holds on connections of `sealing.engine`, where
-the optimizer does not undo it.
+The terms of `branchless` do work that does not depend on the values. Those that are used twice are columns of a
+sub-select before they are used, so the text stays linear in the tree. On connections of `everhold.sealing.engine` no
+optimizer undoes that.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from everhold.queries.evaluation import UNIT
-from everhold.queries.expressions.tree import ColumnKind, Node, Operation, RowValue, steps
+from everhold.queries.expressions.branchless import Term, grid_terms, quoted, terms_in_order
+from everhold.queries.expressions.tree import RowValue
 
 __all__ = [
     "part_totals_sql", "positioned_values_sql", "quoted", "row_values_sql", "stretch_totals_sql", "totals_sql",
 ]  # fmt: skip
 
-_INFIX = {
-    Operation.ADD: " + ",
-    Operation.SUBTRACT: " - ",
-    Operation.MULTIPLY: " * ",
-    Operation.EQUAL: " = ",
-    Operation.LESS: " < ",
-    Operation.AND: " AND ",
-    Operation.OR: " OR ",
-}
-_TYPES = {ColumnKind.NUMBER: "DOUBLE", ColumnKind.STRING: "VARCHAR", ColumnKind.BOOLEAN: "BOOLEAN"}
-_ARITHMETIC = frozenset(
-    {Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY, Operation.DIVIDE, Operation.NEGATE, Operation.ABSOLUTE}
-)
-_WHOLE_INPUTS = frozenset({Operation.CASE, Operation.LEAST, Operation.GREATEST, Operation.DIVIDE})
+_SHORT = 30  # characters of a literal that is written where it is used
 
 
 def row_values_sql(values: Sequence[RowValue], table: str, *, unit: int = UNIT) -> str:
@@ -104,108 +91,28 @@ def positioned_values_sql(
     return _query(values, table, unit=unit, position=position)
 
 
-def quoted(name: str) -> str:
-    """A name as a quoted SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _query(values: Sequence[RowValue], table: str, *, unit: int, position: str | None) -> str:
     """Sub-selects from the columns of the table up to the grid values."""
-    nodes = steps(value.expression.root for value in values)
-    names = _materialised(nodes, [value.expression.root for value in values])
-    texts: dict[Node, str] = {}
-    level = dict.fromkeys(nodes, 0)
+    grids = grid_terms(values, unit=unit)
+    terms = terms_in_order(grids)
+    uses = Counter(part for term in terms for part in term.inputs)
+    names = {
+        term: f"s{place}"
+        for place, term in enumerate(terms)
+        if term.stored or (uses[term] > 1 and (term.inputs or len(str(term.parts[0])) > _SHORT))
+    }
+    texts: dict[Term, str] = {}
+    level: dict[Term, int] = {}
     layers: list[list[str]] = [[]]
-    for node in nodes:
-        texts[node] = _text(node, [_input(node, operand, names, texts) for operand in node.operands])
-        level[node] = max((level[operand] + (operand in names) for operand in node.operands), default=0)
-        if node in names:
-            layers.extend([] for _ in range(level[node] + 1 - len(layers)))
-            layers[level[node]].append(f"{_without_nan(node, texts[node])} AS {names[node]}")
-    source = f"{quoted(table)} AS t"
+    for term in terms:
+        texts[term] = "".join(part if isinstance(part, str) else names.get(part) or texts[part] for part in term.parts)
+        level[term] = max((level[part] + (part in names) for part in term.inputs), default=0)
+        if term in names:
+            layers.extend([] for _ in range(level[term] + 1 - len(layers)))
+            layers[level[term]].append(f"{texts[term]} AS {names[term]}")
     first = ([f"t.{quoted(position)} AS p"] if position else []) + layers[0]
-    source = f"(SELECT {', '.join(first or ['1 AS one'])} FROM {source})"
+    source = f"(SELECT {', '.join(first or ['1 AS one'])} FROM {quoted(table)} AS t)"
     for layer in layers[1:]:
         source = f"(SELECT *, {', '.join(layer)} FROM {source})"
-    last = [f"{_grid(value, names, unit)} AS v{place}" for place, value in enumerate(values)]
+    last = [f"{names.get(grid) or texts[grid]} AS v{place}" for place, grid in enumerate(grids)]
     return f"SELECT {', '.join((['p'] if position else []) + last)} FROM {source}"
-
-
-def _materialised(nodes: Sequence[Node], roots: Sequence[Node]) -> dict[Node, str]:
-    """Names of the nodes that become columns: table columns, roots, what is used twice or as a branch."""
-    uses: dict[Node, int] = dict.fromkeys(roots, 2)
-    for node in nodes:
-        for operand in node.operands:
-            uses[operand] = uses.get(operand, 0) + (2 if node.operation in _WHOLE_INPUTS else 1)
-    return {
-        node: f"s{place}"
-        for place, node in enumerate(nodes)
-        if node.operation is Operation.COLUMN or (uses.get(node, 0) > 1 and not node.is_leaf)
-    }
-
-
-def _grid(value: RowValue, names: dict[Node, str], unit: int) -> str:
-    """The integer of one row from the column of the root."""
-    root = value.expression.root
-    text = names.get(root) or _text(root, [])
-    if root.kind is ColumnKind.BOOLEAN:
-        return f"CASE WHEN {text} THEN {int(unit)} ELSE 0 END::BIGINT"
-    low, high, width = _double(value.low), _double(value.high), _double(value.width)
-    clipped = f"least(greatest(coalesce({text}, {low}), {low}), {high})"
-    return f"floor(({clipped} - {low}) / {width} * {_double(unit)})::BIGINT"
-
-
-def _text(node: Node, inputs: Sequence[str]) -> str:
-    """SQL of one node from the SQL of its operands; each operand appears once unless it is a column."""
-    if node.operation in _INFIX:
-        return f"({_INFIX[node.operation].join(inputs)})"
-    match node.operation:
-        case Operation.COLUMN:
-            return f"t.{quoted(str(node.value))}::{_TYPES[node.kind]}"
-        case Operation.NUMBER:
-            return _double(node.value)
-        case Operation.STRING:
-            return "'" + str(node.value).replace("'", "''") + "'::VARCHAR"
-        case Operation.BOOLEAN:
-            return "true" if node.value else "false"
-        case Operation.NULL:
-            return f"NULL::{_TYPES[node.kind]}"
-        case Operation.DIVIDE:
-            return f"({inputs[0]} / nullif({inputs[1]}, 0::DOUBLE))"
-        case Operation.MEMBER:
-            return f"({inputs[0]} IN ({', '.join(inputs[1:])}))"
-        case Operation.IS_NULL:
-            return f"({inputs[0]} IS NULL)"
-        case Operation.NOT:
-            return f"(NOT {inputs[0]})"
-        case Operation.NEGATE:
-            return f"(-{inputs[0]})"
-        case Operation.CASE:
-            branches = " ".join(
-                f"WHEN {condition} THEN {result}" for condition, result in zip(inputs[:-1:2], inputs[1::2], strict=True)
-            )
-            return f"CASE {branches} ELSE {inputs[-1]} END"
-        case Operation.LEAST | Operation.GREATEST:
-            missing = " OR ".join(f"{text} IS NULL" for text in inputs)
-            return f"CASE WHEN {missing} THEN NULL ELSE {node.operation.value}({', '.join(inputs)}) END"
-        case _:  # abs
-            return f"{node.operation.value}({inputs[0]})"
-
-
-def _double(value: object) -> str:
-    """A number exactly; `repr` is the shortest text that reads back as the same double."""
-    return f"'{float(value)!r}'::DOUBLE"  # type: ignore[arg-type]
-
-
-def _input(node: Node, operand: Node, names: dict[Node, str], texts: dict[Node, str]) -> str:
-    """SQL of an operand; without nan unless arithmetic takes it."""
-    if operand in names:
-        return names[operand]
-    return texts[operand] if node.operation in _ARITHMETIC else _without_nan(operand, texts[operand])
-
-
-def _without_nan(node: Node, text: str) -> str:
-    can_be_nan = node.operation in _ARITHMETIC or (
-        node.operation is Operation.COLUMN and node.kind is ColumnKind.NUMBER
-    )
-    return f"nullif({text}, 'nan'::DOUBLE)" if can_be_nan else text
