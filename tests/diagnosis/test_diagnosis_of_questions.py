@@ -60,11 +60,10 @@ def test_functions_predictions_and_batches_are_looked_at(tmp_path):
             holdout.ask(made)
         with pytest.warns(DependenceWarning):
             holdout.ask_many(["y = 1", "momentum > 2"])
-        right = [(rows["momentum"] > 0) == rows["y"] for rows in (returns(1), returns(0))]
-        lagged = [np.where(rows["momentum"] > 0, rows["y"], 1 - rows["y"]) for rows in (returns(1), returns(0))]
-        assert right  # predictions that are right exactly while the momentum is up
+        # predictions that are right exactly while the momentum is up
+        lucky = [np.where(rows["momentum"] > 0, rows["y"], 1 - rows["y"]) for rows in (returns(1), returns(0))]
         with pytest.warns(DependenceWarning):
-            holdout.ask(eh.accuracy(lagged[0], training=lagged[1]))
+            holdout.ask(eh.accuracy(lucky[0], training=lucky[1]))
 
 
 def test_what_is_bought_is_looked_at(tmp_path):
@@ -75,10 +74,9 @@ def test_what_is_bought_is_looked_at(tmp_path):
             holdout.quantile("momentum", low=-20, high=20, bins=8)
         with pytest.warns(DependenceWarning):
             holdout.first_above(["momentum > 0"], 0.9)
+        holdout.allot("ann", questions=2)
         with pytest.warns(DependenceWarning):
-            holdout.analyst("ann") if holdout.allot("ann", questions=2) is None else holdout.analyst("ann").ask(
-                "momentum > 3"
-            )
+            holdout.analyst("ann").ask("momentum > 3")
 
 
 def independent(seed, rows=4_000, start=0):
