@@ -109,6 +109,39 @@ def test_predictions_may_be_parquet(study, everhold):
     assert everhold(*ask, "p.parquet").stdout == everhold(*ask, "sealed_predictions.csv").stdout
 
 
+def test_predictions_are_joined_by_row_id(study, everhold):
+    ask = ["ask", "s.db", "flights", "--guess", "0.9", "--format", "json", "--accuracy"]
+    header, *lines = (study / "sealed_predictions.csv").read_text().splitlines()
+    (study / "sorted.csv").write_text("\n".join([header, *sorted(lines, key=lambda line: int(line.split(",")[0]))]))
+    assert everhold(*ask, "sorted.csv").stdout == everhold(*ask, "sealed_predictions.csv").stdout
+
+
+WRONG_FILES = {
+    "without ids": ("late\n" + "1\n" * 1_000, "has the columns 'late' and none of them is 'id'"),
+    "an id is missing": ("id,late\n" + "".join(f"{i},1\n" for i in range(999)), "of the sealed rows' ids not at all (999)"),
+    "an id is unknown": ("id,late\n" + "".join(f"{i},1\n" for i in range(1, 1_001)), "no sealed row has (1000)"),
+    "ids twice": ("id,late\n" + "".join(f"{i // 2},1\n" for i in range(1_000)), "500 ids more than once (0, 1, 2, ...)"),
+    "ids are words": ("id,late\n" + "".join(f"r{i},1\n" for i in range(1_000)), "those of wrong.csv are no numbers"),
+    "an id is empty": ("id,late\n" + "".join(f"{i or ''},1\n" for i in range(1_000)), "1 empty ids"),
+    "several columns": ("id,a,b\n" + "".join(f"{i},1,0\n" for i in range(1_000)), "expected one column of predictions"),
+    "probabilities": ("id,late\n" + "".join(f"{i},0.3\n" for i in range(1_000)), "ask brier(...) about probabilities"),
+    "a prediction is empty": ("id,late\n" + "".join(f"{i},{'' if i == 5 else 1}\n" for i in range(1_000)), "lack 1 rows"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", WRONG_FILES)
+def test_a_wrong_file_costs_nothing_and_is_explained(study, everhold, fault):
+    text, words = WRONG_FILES[fault]
+    (study / "wrong.csv").write_text(text)
+    before = everhold("status", "s.db", "flights").stdout
+    error = everhold("ask", "s.db", "flights", "--accuracy", "wrong.csv", "--guess", "0.5", code=5).stderr
+    assert words in error
+    assert "nothing was charged" in error
+    if "ids" in fault:
+        assert "id,prediction" in error  # what a right one looks like
+    assert everhold("status", "s.db", "flights").stdout == before
+
+
 def test_predictions_of_names_that_look_like_numbers(study, everhold):
     everhold("create", "new.db", "named", "--holdout", "sealed.csv", "--label", "carrier", "--mechanism", "gaussian")
     (study / "numbers.csv").write_text("carrier\n" + "01\n" * 1000)
