@@ -310,9 +310,9 @@ def verify_findings(study):
 
 
 def test_verification_finds_a_database_that_was_set_back(set_back):
-    from everhold.keys import StewardKey
     from everhold.ledger import LedgerStore, verify
     from everhold.ledger.head_file import HeadFile
+    from everhold.sealing.keys import StewardKey
 
     folder, _, _ = set_back
     with LedgerStore.open(f"sqlite:///{folder}/study.db") as store:
@@ -337,5 +337,3 @@ def test_the_shell_recovers(set_back):
     recovered = run("ledger", "recover", "study.db", "study", "--format", "json")
     assert (recovered.returncode, '"questions": 2' in recovered.stdout) == (0, True)
     assert run("ledger", "verify", "study.db", "study").returncode == 0
-
-

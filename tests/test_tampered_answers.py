@@ -13,10 +13,10 @@ from holdout_samples import create
 
 from everhold import Holdout, IntegrityError, accuracy, variance
 from everhold.errors import EverholdError
-from everhold.keys import StewardKey
 from everhold.ledger import LedgerStore, verify
 from everhold.ledger.chain import canonical
 from everhold.ledger.head_file import HeadFile
+from everhold.sealing.keys import StewardKey
 
 QUESTIONS = [f"delay > {cut}" for cut in range(10)]
 FORGED = {"value": 0.123, "low": 0.1, "high": 0.2}
@@ -163,7 +163,9 @@ def random_edit(chance, folder):
             table: [column for _, column, *_ in database.execute(f"PRAGMA table_info({table})")]
             for table in ("entries", "head", "holdouts")
         }
-        kind = chance.choice(["cell", "cell", "cell", "delete", "cut", "copy", "state", "setting", "no setting", "head"])
+        kind = chance.choice(
+            ["cell", "cell", "cell", "delete", "cut", "copy", "state", "setting", "no setting", "head"]
+        )
         if kind == "cell":
             table = chance.choice(["entries", "entries", "head", "holdouts"])
             column = chance.choice(tables[table])

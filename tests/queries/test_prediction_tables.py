@@ -8,8 +8,19 @@ import pyarrow as pa
 import pytest
 from holdout_samples import ROWS, create, rows
 
-from everhold import HoldoutRejected, LowSensitivityQuery, QueryRejected, StatisticalQuery, accuracy, auc, brier, error
-from everhold import gradient, mean, risk
+from everhold import (
+    HoldoutRejected,
+    LowSensitivityQuery,
+    QueryRejected,
+    StatisticalQuery,
+    accuracy,
+    auc,
+    brier,
+    error,
+    gradient,
+    mean,
+    risk,
+)
 from everhold.purchases.choice import ChoiceQuery
 from everhold.queries.histogram import histogram
 from everhold.queries.prediction_tables import PredictionTable
@@ -130,9 +141,8 @@ def test_numbers_of_any_type_are_the_same_ids(tmp_path, sealed, given):
 
 def test_large_ids_are_not_told_apart_as_doubles(tmp_path):
     ids = IDS + 2**60
-    with create(tmp_path, **named(ids)) as holdout:
-        with pytest.raises(QueryRejected, match="ids"):
-            holdout.ask(accuracy({"id": ids.astype(float), "p": LABELS}))
+    with create(tmp_path, **named(ids)) as holdout, pytest.raises(QueryRejected, match="ids"):
+        holdout.ask(accuracy({"id": ids.astype(float), "p": LABELS}))
 
 
 def test_without_row_ids_a_table_is_one_column(tmp_path):

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from everhold.errors import DependenceWarning, HoldoutRejected
-from everhold.rows.equal_rows import Repetitions, excess_by_chance, more_pairs_than_chance
-from everhold.rows.sealing import seal_rows
+from everhold.sealing.equal_rows import Repetitions, excess_by_chance, more_pairs_than_chance
+from everhold.sealing.files import seal_rows
 
 COUNT = 4_000
 

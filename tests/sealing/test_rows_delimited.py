@@ -4,7 +4,7 @@ import duckdb
 import pytest
 
 from everhold.errors import HoldoutRejected
-from everhold.rows.sealing import seal_rows
+from everhold.sealing.files import seal_rows
 
 LINES = b"".join(b"%d,x\n" % row for row in range(3_000))
 FAULTY = {

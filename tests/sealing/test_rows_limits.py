@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from everhold.errors import HoldoutRejected
-from everhold.rows.limits import MOST_COLUMNS, MOST_ROWS
-from everhold.rows.sealing import seal_rows
+from everhold.sealing.files import seal_rows
+from everhold.sealing.limits import MOST_COLUMNS, MOST_ROWS
 
 
 def seal(folder, source, **wish):
