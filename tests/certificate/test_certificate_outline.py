@@ -20,6 +20,8 @@ BAYES = BayesianNetwork(
 PAIRS = MarkovNetwork({"a": 2, "b": 3}, [(("a", "b"), [[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])])
 MODELS = (Independent(), Groups([2, 3, 3]), Groups.of_counts({2: 5}, column="house"), CHAIN, AR1, BAYES, PAIRS)
 
+GAP = "dependence: rows left out between training and sealed rows, unseen by all who ask"
+
 
 def items_of(dependence):
     """What the outline of a document with this dependence says of it."""
@@ -50,13 +52,11 @@ def test_the_entries_in_words():
     assert chain["dependence: chance that the fit is wrong"] == "0.01"
     assert chain["dependence: length of series, and how many"] == "(100, 20)"
     assert chain["dependence: how far each row of the matrix may be off in all"] == "0.01, 0.01"
-    assert chain["dependence: rows left out between training and sealed rows"] == "7"
+    assert chain[GAP] == "7"
     assert chain["dependence: law of the first row of a series"] == "the stationary one"
     assert network["dependence: training rows"] == "independent of all sealed rows"
     assert network["dependence: number of states of each node"] == "2, 2"
-    assert items_of(AR1.to_dict())["dependence: rows left out between training and sealed rows"] == (
-        "training rows are independent of all sealed rows"
-    )
+    assert items_of(AR1.to_dict())[GAP] == ("training rows are independent of all sealed rows")
 
 
 def test_the_labels_of_the_account_are_not_those_of_the_dependence(tmp_path):
