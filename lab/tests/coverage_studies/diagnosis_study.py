@@ -34,6 +34,7 @@ What is advised was declared in the last lines: there the promise itself has to 
 ## What was run
 
 On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}`. Each family played {runs} games.
+
 {verdict}
 
 ## Results
@@ -43,7 +44,7 @@ On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}`. Each famil
 {table}
 
 False alarms of the diagnosis are rarer than one in a hundred holdouts of independent rows by the levels that it uses:
-0.002 for all columns when rows are sealed, 0.005 for all questions of the plan, and 0.001 for the sizes of groups. The
+0.001 for all columns when rows are sealed, 0.005 for all questions of the plan, and 0.001 for the sizes of groups. The
 same families, in fewer games, are part of the tests.
 """
 

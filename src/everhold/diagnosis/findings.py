@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "corrected", "group_findings", "lie_together", "series_findings"]
 
-_LEVEL = 2e-3  # of p-values, all columns and outcomes together
+_LEVEL = 1e-3  # of p-values, all columns and outcomes together
 _FEWEST_GROUPS = 30  # with fewer a column is an attribute; with larger groups than the root of the rows, if unclear
 _REPEATED = 1.2  # a column of groups has fewer values than the rows divided by this
 _MOST_OUTCOMES = 40  # looked at in every order
@@ -177,14 +177,15 @@ def series_findings(
 def corrected(findings: Sequence[Finding]) -> list[Finding]:
     """The findings with p-values for all columns together (Bonferroni), the clearest first."""
     paid = [replace(finding, p_value=min(finding.p_value * len(findings), 1.0)) for finding in findings]
-    kept = [finding for finding in paid if finding.column != FILE_ORDER or finding.clear]
+    said = {FILE_ORDER, *(finding.column for finding in paid if finding.role != "series")}
+    kept = [finding for finding in paid if finding.clear or finding.role != "series" or finding.column not in said]
     return sorted(kept, key=_place)
 
 
-def _place(finding: Finding) -> tuple[bool, bool, bool, float]:
-    """Suspects first; what costs most first, but groups that lie in the file before an order that says the same."""
-    cost = 1.0 / finding.share if finding.role == "group" else finding.design_effect / 2.0
-    return not finding.suspect, not finding.clear, finding.role == "attribute", -cost
+def _place(finding: Finding) -> tuple[bool, bool, int, float]:
+    """Suspects first, and of these the groups in which rows are most alike: others may follow from them."""
+    role = ("group", "series", "attribute").index(finding.role)
+    return not finding.suspect, not finding.clear, role, -abs(finding.correlation)
 
 
 def _clearest(found: Iterable[Finding]) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 
-from everhold.dependence.stretches import MOST_STRETCHES, stretch_of_rows
+from everhold.dependence.stretches import bits_of_stretch, stretch_of_rows
 from everhold.queries.evaluation import UNIT, clip_to_grid, to_grid
 from everhold.queries.expressions import part_totals_sql, positioned_values_sql, stretch_totals_sql, totals_sql
 from everhold.queries.expressions.sql import quoted
@@ -131,7 +131,7 @@ class StoredRows:
             QueryRejected: If a function fails.
         """
         stretches = self._stretches(tuple(order_by))
-        totals = np.zeros((len(queries), min(self.rows, MOST_STRETCHES)), dtype=np.int64)
+        totals = np.zeros((len(queries), int(stretch_of_rows(self.rows)[-1]) + 1), dtype=np.int64)
         written = [i for i, query in enumerate(queries) if query.row_value is not None]
         for start in range(0, len(written), _EXPRESSIONS_AT_ONCE):
             chunk = written[start : start + _EXPRESSIONS_AT_ONCE]
@@ -150,9 +150,9 @@ class StoredRows:
         self, values: Sequence[RowValue], stretches: NDArray[np.int64] | None, *, unit: int
     ) -> NDArray[np.int64]:
         if stretches is None:
-            many = min(self.rows, MOST_STRETCHES)
-            sql = stretch_totals_sql(values, SEALED, rows=self.rows, stretches=many, position=POSITION, unit=unit)
-            return np.array([row[1:] for row in self._fetch(sql)], dtype=np.int64).T
+            bits = bits_of_stretch(self.rows)
+            sql = stretch_totals_sql(values, SEALED, bits=bits, position=POSITION, unit=unit)
+            return np.array([row[1:] for row in sorted(self._fetch(sql))], dtype=np.int64).T
         sql = positioned_values_sql(values, SEALED, position=POSITION, unit=unit)
         with self._lock, engine_errors_hidden():
             found = self._engine().execute(sql).fetchnumpy()
