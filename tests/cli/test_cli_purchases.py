@@ -22,7 +22,12 @@ def sealed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("purchases")
     write_rows(folder, "sealed", rows=4_000, first_id=0)
     Holdout.create(
-        folder / "s.db", "paid", holdout=folder / "sealed.csv", label="late", row_id="id", mechanism="privacy_budget",
+        folder / "s.db",
+        "paid",
+        holdout=folder / "sealed.csv",
+        label="late",
+        row_id="id",
+        mechanism="privacy_budget",
         queries=100,
     ).close()
     return folder
