@@ -83,7 +83,7 @@ BAD = {
     "empty": ({"id": changed(3, None), "p": LABELS}, "1 empty ids"),
     "nan": ({"id": np.where(IDS == 9, np.nan, IDS), "p": LABELS}, "1 empty ids"),
     "masked": ({"id": np.ma.array(IDS, mask=IDS == 9), "p": LABELS}, "1 empty ids"),
-    "text": ({"id": IDS.astype(str), "p": LABELS}, "are numbers and those of the predictions are no numbers"),
+    "text": ({"id": IDS.astype(str), "p": LABELS}, "are numbers and those of the table of predictions are no numbers"),
     "truth": ({"id": changed(0, True), "p": LABELS}, "no numbers"),
     "matrix": ({"id": IDS[:, None], "p": LABELS}, "ids of the shape"),
     "no ids": ({"p": LABELS}, "none of them is 'id'"),
@@ -117,7 +117,9 @@ TEXTS = np.array([f"{number:05d}" for number in IDS], dtype=object)
 def test_ids_of_text_keep_their_zeros(tmp_path):
     with create(tmp_path, **named(TEXTS)) as holdout:
         assert holdout.ask(accuracy({"id": TEXTS[ORDER], "p": LABELS[ORDER]})).high == 1.0
-        with pytest.raises(QueryRejected, match="are text and those of the predictions are numbers.*all their zeros"):
+        with pytest.raises(
+            QueryRejected, match="are text and those of the table of predictions are numbers.*all their zeros"
+        ):
             holdout.ask(accuracy({"id": IDS, "p": LABELS}))
         with pytest.raises(QueryRejected, match="no sealed row has"):
             holdout.ask(accuracy({"id": IDS.astype(str), "p": LABELS}))

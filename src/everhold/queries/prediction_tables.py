@@ -34,7 +34,7 @@ class PredictionTable:
     """
 
     columns: Mapping[str, Any]
-    name: str = "the predictions"
+    name: str = "the table of predictions"
     column: str | None = None
 
     def in_order(self, row_id: str | None, ids: Sequence[Any], *, rows_are: str) -> Any:
@@ -100,7 +100,7 @@ class PredictionTable:
             kinds = ("text", "numbers") if text else ("numbers", "no numbers")
             raise QueryRejected(
                 f"the ids of this holdout are {kinds[0]} and those of {self.name} are {kinds[1]}; expected the same "
-                f"kind in the column {row_id!r}{', with all their zeros' if text else ''}; nothing was charged"
+                f"kind{', with all their zeros' if text else ''}, as in {_example(row_id)}; nothing was charged"
             )
         return given
 
