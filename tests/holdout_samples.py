@@ -23,8 +23,8 @@ def guess_and_check(count=ROWS, *, queries=60, overfits=3, tolerance=0.2, grid=1
 
 
 def create(folder, name="study", *, training=True, **wish):
-    """A holdout of `rows(0)`, trained on `rows(1)`."""
-    wish = {"holdout": rows(0), "label": "late", "mechanism": guess_and_check(), **wish}
+    """A holdout of `rows(0)`, trained on `rows(1)`; tests compare several holdouts of the same rows."""
+    wish = {"holdout": rows(0), "label": "late", "mechanism": guess_and_check(), "again": True, **wish}
     if training is not None:
         wish["training"] = rows(1) if training is True else training
     return Holdout.create(f"sqlite:///{folder}/study.db", name, **wish)
