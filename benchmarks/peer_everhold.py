@@ -29,7 +29,7 @@ class SealedHoldout(Peer):
             self._holdout = Holdout.create(
                 f"{self._folder.name}/peers.db", "peers",
                 holdout={"label": sample.sealed}, training={"label": sample.training}, label="label",
-                queries=queries, overfits=overfits,
+                queries=queries, overfits=overfits, allow_vacuous=True,
                 mechanism=mechanism, confidence=CONFIDENCE, dependence=Independent(),
             )  # fmt: skip
         scale = getattr(self._holdout.mechanism, "scale", None)

@@ -143,10 +143,25 @@ def test_a_wrong_file_costs_nothing_and_is_explained(study, everhold, fault):
 
 
 def test_predictions_of_names_that_look_like_numbers(study, everhold):
-    everhold("create", "new.db", "named", "--holdout", "sealed.csv", "--label", "carrier", "--mechanism", "gaussian")
+    everhold("create", "new.db", "named", "--holdout", "sealed.csv", "--label", "carrier", "--queries", "9")
     (study / "numbers.csv").write_text("carrier\n" + "01\n" * 1000)
     answer = json.loads(everhold("ask", "new.db", "named", "--accuracy", "numbers.csv", "--format", "json").stdout)
     assert answer["source"] == "holdout"
+
+
+def test_a_promise_of_nothing_is_sealed_only_on_demand(study, everhold):
+    wish = ["new.db", "vague", "--holdout", "sealed.csv", "--mechanism", "gaussian"]
+    refused = everhold("create", *wish, code=3)
+    assert "seal at least" in refused.stderr
+    assert "--allow-vacuous" in refused.stderr
+    assert not (study / "new.db").exists()
+    created = everhold("create", *wish, "--allow-vacuous")
+    assert "warning: the radius" in created.stderr
+
+
+def test_the_limit_of_rows_is_an_option(study, everhold):
+    few = everhold("create", "new.db", "few", "--holdout", "sealed.csv", "--most-rows", "10", code=3)
+    assert "expected at most 10" in few.stderr
 
 
 def test_a_refused_answer_is_no_error(study, everhold):
@@ -239,7 +254,7 @@ def test_the_environment_replaces_the_storage(study, everhold, storage):
     answer = json.loads(everhold("ask", "flights", "--mean", "delay > 15", "--format", "json", env=usual).stdout)
     assert answer == json.loads(everhold(*ASK, "--format", "json").stdout)
     assert "flights" in everhold("list", env=usual).stdout
-    everhold("create", "other", "--holdout", "sealed.csv", "--mechanism", "gaussian", "--again", env=usual)
+    everhold("create", "other", "--holdout", "sealed.csv", "--queries", "9", "--again", env=usual)
     assert "other" in everhold("list", "s.db").stdout
     everhold("status", "elsewhere.db", "flights", env=usual, code=4)
 

@@ -150,7 +150,7 @@ with open(folder + "/rows.csv", "w") as file:
 rows = {"x": np.arange(500) % 7, "kind": np.array(["a", "b"] * 250), "late": np.arange(500) % 2}
 mechanism = everhold.GuessAndCheck(rows=500, queries=10, overfits=1, tolerance=0.4, grid=5)
 for name, source in [("csv", folder + "/rows.csv"), ("arrays", rows)]:
-    wish = dict(holdout=source, training=source, label="late", mechanism=mechanism, allow_vacuous=True)
+    wish = dict(holdout=source, training=source, label="late", mechanism=mechanism, allow_vacuous=True, again=True)
     with everhold.Holdout.create(folder + "/study.db", name, **wish) as holdout:
         predictions = np.arange(500) % 2
         asked = ["x > 3 and kind = 'a'", everhold.accuracy(predictions, training=predictions),

@@ -127,6 +127,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
                 "project longer vectors with a fixed random matrix"
             )
         check_positive("clip", self.clip)
+        object.__setattr__(self, "clip", float(self.clip))  # NumPy's short floats overflow
         if not _LEAST_CLIP <= self.clip <= 1.0 / _LEAST_CLIP:
             raise ValueError(f"clip is {self.clip!r}; expected 1e-300 to 1e300, where doubles keep all their digits")
         if self.tolerance is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.queries.derived import BoundDerived, Estimate
 from everhold.queries.mean import MeanQuery, parsed
@@ -154,10 +155,7 @@ def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool
         if len(set(names)) < len(names) or len(names) > _MOST_BINS or {"other", "missing"} & set(names):
             raise _no_bins(f"up to {_MOST_BINS} different categories, none of them called 'other' or 'missing'")
         return HistogramQuery(text, names, missing)
-    try:
-        edges = tuple(float(edge) + 0.0 for edge in listed)
-    except (TypeError, ValueError, OverflowError):
-        edges = ()
+    edges = tuple(as_float(edge) + 0.0 for edge in listed)
     increasing = all(low < high for low, high in pairwise(edges))
     if not 2 <= len(edges) <= _MOST_BINS + 1 or not increasing:
         raise _no_bins(f"2 to {_MOST_BINS + 1} increasing numbers, or categories")

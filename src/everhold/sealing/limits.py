@@ -56,7 +56,7 @@ def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: s
     if rows is not None and rows > most_rows:
         raise HoldoutRejected(
             f"the {what} table has {rows:,} rows or more; expected at most {most_rows:,}; keep a random sample of "
-            "them, or raise most_rows where each column of them fits into memory; nothing was created",
+            "them, or raise most_rows (--most-rows) where each column of them fits into memory; nothing was created",
             rows=rows,
             most_rows=most_rows,
         )

@@ -130,20 +130,21 @@ class StoredRows:
         Raises:
             QueryRejected: If a function fails.
         """
-        stretches = self._stretches(tuple(order_by))
-        totals = np.zeros((len(queries), int(stretch_of_rows(self.rows)[-1]) + 1), dtype=np.int64)
-        written = [i for i, query in enumerate(queries) if query.row_value is not None]
-        for start in range(0, len(written), _EXPRESSIONS_AT_ONCE):
-            chunk = written[start : start + _EXPRESSIONS_AT_ONCE]
-            values = [value for i in chunk if (value := queries[i].row_value) is not None]
-            totals[chunk] = self._stretches_of_expressions(values, stretches, unit=unit)
-        for i, query in enumerate(queries):
-            if query.row_value is None and query.training is not None:
-                grid = query.training_values
-                if grid is None:
-                    table = self.table(self._columns if query.reads is None else query.reads)
-                    grid = to_grid(public_values(query.training, table, self.rows), unit=unit)
-                totals[i] = _sums(grid, stretch_of_rows(self.rows) if stretches is None else stretches)
+        with self._unchanged:
+            stretches = self._stretches(tuple(order_by))
+            totals = np.zeros((len(queries), int(stretch_of_rows(self.rows)[-1]) + 1), dtype=np.int64)
+            written = [i for i, query in enumerate(queries) if query.row_value is not None]
+            for start in range(0, len(written), _EXPRESSIONS_AT_ONCE):
+                chunk = written[start : start + _EXPRESSIONS_AT_ONCE]
+                values = [value for i in chunk if (value := queries[i].row_value) is not None]
+                totals[chunk] = self._stretches_of_expressions(values, stretches, unit=unit)
+            for i, query in enumerate(queries):
+                if query.row_value is None and query.training is not None:
+                    grid = query.training_values
+                    if grid is None:
+                        table = self.table(self._columns if query.reads is None else query.reads)
+                        grid = to_grid(public_values(query.training, table, self.rows), unit=unit)
+                    totals[i] = _sums(grid, stretch_of_rows(self.rows) if stretches is None else stretches)
         return totals
 
     def _stretches_of_expressions(
