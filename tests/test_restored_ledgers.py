@@ -337,5 +337,3 @@ def test_the_shell_recovers(set_back):
     recovered = run("ledger", "recover", "study.db", "study", "--format", "json")
     assert (recovered.returncode, '"questions": 2' in recovered.stdout) == (0, True)
     assert run("ledger", "verify", "study.db", "study").returncode == 0
-
-
