@@ -59,7 +59,9 @@ def _durable() -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
 
         def holdout(name: str) -> Holdout:
-            return Holdout.create(f"{folder}/b.db", name, holdout=halves[0], training=halves[1], queries=QUESTIONS)
+            return Holdout.create(
+                f"{folder}/b.db", name, holdout=halves[0], training=halves[1], queries=QUESTIONS, again=True
+            )
 
         texts = [f"x > {level}" for level in np.linspace(-3, 3, QUESTIONS)]
         with holdout("batch") as first, holdout("loop") as second:

@@ -256,6 +256,7 @@ def _sealed(
     return Holdout.create(
         storage, name, holdout=flights.sealed.table, training=flights.training.table, label="late",
         queries=queries, overfits=overfits, mechanism="guess_and_check", dependence=dependence or Independent(),
+        again=True,  # each analyst has a holdout of the same flights, and none sees answers of another
     )  # fmt: skip
 
 
