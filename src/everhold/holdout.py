@@ -450,7 +450,10 @@ class Holdout:
     def ask_many(
         self, queries: Sequence[Query | str], *, guesses: Sequence[float | None] | None = None
     ) -> list[Answer]:
-        """Ask questions that do not depend on each other's answers, in one transaction.
+        """Ask questions that do not depend on each other's answers, in order as far as the budget pays.
+
+        Each look at the sealed rows is for the questions that are sure of an answer; mostly that is all of them, in one
+        transaction. If the process ends in between, what was answered is in the ledger, and free when asked again.
 
         Args:
             queries: As for `ask`, without those that are made of several.

@@ -234,11 +234,7 @@ def _there(inputs: Sequence[_Number | _Text]) -> list[Term]:
 def _member(node: Node, inputs: Sequence[_Faces]) -> _Truth:
     """Whether it is one of the literals."""
     subject = inputs[0]
-    if isinstance(subject, _Truth):
-        listed = [operand.value for operand in node.operands[1:]]
-        found = [face for face, value in ((subject.true, True), (subject.false, False)) if value in listed]
-        others = [face for face, value in ((subject.true, True), (subject.false, False)) if value not in listed]
-        return _Truth(_any(found), _any(others) if others else _term("false"))
+    assert not isinstance(subject, _Truth)
     literals = _separated(", ", [one.value for one in inputs[1:] if not isinstance(one, _Truth)])
     words = ("IN", "NOT IN")
     return _Truth(
