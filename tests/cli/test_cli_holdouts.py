@@ -116,17 +116,21 @@ def test_predictions_are_joined_by_row_id(study, everhold):
     assert everhold(*ask, "sorted.csv").stdout == everhold(*ask, "sealed_predictions.csv").stdout
 
 
+def lines_of(header, line, numbers=range(1_000)):
+    return "\n".join([header, *map(line, numbers)]) + "\n"
+
+
 WRONG_FILES = {
-    "without ids": ("late\n" + "1\n" * 1_000, "has the columns 'late' and none of them is 'id'"),
-    "an id is missing": ("id,late\n" + "".join(f"{i},1\n" for i in range(999)), "of the sealed rows' ids not at all (999)"),
-    "an id is unknown": ("id,late\n" + "".join(f"{i},1\n" for i in range(1, 1_001)), "no sealed row has (1000)"),
-    "ids twice": ("id,late\n" + "".join(f"{i // 2},1\n" for i in range(1_000)), "500 ids more than once (0, 1, 2, ...)"),
-    "ids are words": ("id,late\n" + "".join(f"r{i},1\n" for i in range(1_000)), "those of wrong.csv are no numbers"),
-    "an id is empty": ("id,late\n" + "".join(f"{i or ''},1\n" for i in range(1_000)), "1 empty ids"),
-    "several columns": ("id,a,b\n" + "".join(f"{i},1,0\n" for i in range(1_000)), "expected one column of predictions"),
-    "probabilities": ("id,late\n" + "".join(f"{i},0.3\n" for i in range(1_000)), "ask brier(...) about probabilities"),
-    "a prediction is empty": ("id,late\n" + "".join(f"{i},{'' if i == 5 else 1}\n" for i in range(1_000)), "lack 1 rows"),
-}  # fmt: skip
+    "without ids": (lines_of("late", lambda i: "1"), "has the columns 'late' and none of them is 'id'"),
+    "an id is missing": (lines_of("id,late", lambda i: f"{i},1", range(999)), "sealed rows' ids not at all (999)"),
+    "an id is unknown": (lines_of("id,late", lambda i: f"{i + 1},1"), "no sealed row has (1000)"),
+    "ids twice": (lines_of("id,late", lambda i: f"{i // 2},1"), "500 ids more than once (0, 1, 2, ...)"),
+    "ids are words": (lines_of("id,late", lambda i: f"r{i},1"), "those of wrong.csv are no numbers"),
+    "an id is empty": (lines_of("id,late", lambda i: f"{i or ''},1"), "1 empty ids"),
+    "several columns": (lines_of("id,a,b", lambda i: f"{i},1,0"), "expected one column of predictions"),
+    "probabilities": (lines_of("id,late", lambda i: f"{i},0.3"), "ask brier(...) about probabilities"),
+    "a prediction is empty": (lines_of("id,late", lambda i: f"{i},{'' if i == 5 else 1}"), "lack 1 rows"),
+}
 
 
 @pytest.mark.parametrize("fault", WRONG_FILES)

@@ -107,8 +107,7 @@ def test_wrong_tables_cost_nothing(holdout, case):
 
 
 def named(ids):
-    wish = {"holdout": {**rows(0), "id": ids}, "training": None, "row_id": "id", "mechanism": "gaussian", "queries": 9}
-    return wish
+    return {"holdout": {**rows(0), "id": ids}, "training": None, "row_id": "id", "mechanism": "gaussian", "queries": 9}
 
 
 TEXTS = np.array([f"{number:05d}" for number in IDS], dtype=object)
@@ -118,7 +117,7 @@ def test_ids_of_text_keep_their_zeros(tmp_path):
     with create(tmp_path, **named(TEXTS)) as holdout:
         assert holdout.ask(accuracy({"id": TEXTS[ORDER], "p": LABELS[ORDER]})).high == 1.0
         with pytest.raises(
-            QueryRejected, match="are text and those of the table of predictions are numbers.*all their zeros"
+            QueryRejected, match=r"are text and those of the table of predictions are numbers.*all their zeros"
         ):
             holdout.ask(accuracy({"id": IDS, "p": LABELS}))
         with pytest.raises(QueryRejected, match="no sealed row has"):
@@ -151,7 +150,7 @@ def test_without_row_ids_a_table_is_one_column(tmp_path):
     with create(tmp_path, training=None, mechanism="gaussian", queries=9) as holdout:
         answer = holdout.ask(accuracy(pd.DataFrame({"p": LABELS})))
         assert holdout.ask(accuracy(LABELS)).question == answer.question
-        with pytest.raises(QueryRejected, match="created without row_id=.*expected one column"):
+        with pytest.raises(QueryRejected, match=r"created without row_id=.*expected one column"):
             holdout.ask(accuracy({"id": IDS, "p": LABELS}))
 
 
@@ -202,7 +201,7 @@ def test_no_model_reads_the_ids(holdout):
 @pytest.mark.parametrize("side", ["holdout", "training"])
 def test_row_ids_name_every_row_once(tmp_path, ids, side):
     both = {"holdout": SEALED, "training": TRAINING}
-    with pytest.raises(HoldoutRejected, match="expected one for each row.*nothing was created"):
+    with pytest.raises(HoldoutRejected, match=r"expected one for each row.*nothing was created"):
         create(tmp_path, row_id="id", **{**both, side: {**both[side], "id": ids}})
 
 

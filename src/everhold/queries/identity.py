@@ -140,8 +140,8 @@ class _Content:
             return _joined(kind.__name__, *sorted(map(self.digest, thing)))
         if kind is np.ma.MaskedArray:
             return self._all("masked", [thing.filled(), np.ma.getmaskarray(thing)])
-        if isinstance(thing, np.ufunc) and getattr(np, thing.__name__, None) is thing:
-            return _joined("named", *_reference("numpy"), thing.__name__.encode())
+        if kind is np.ufunc and getattr(np, name := str(thing.__name__), None) is thing:
+            return _joined("named", *_reference("numpy"), name.encode())
         if kind in (np.ndarray, np.memmap):
             return self._of_array(np.asarray(thing))
         if isinstance(thing, types.CodeType):
