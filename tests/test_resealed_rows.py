@@ -98,7 +98,7 @@ def test_rows_that_were_sealed_once_are_not_said_to_be_sealed_again(tmp_path):
 
 def test_other_rows_of_one_population_are_not_taken_for_the_same(tmp_path):
     create(tmp_path, mechanism=NOISE).close()
-    create(tmp_path, "other", holdout=rows(7), mechanism=NOISE).close()
+    create(tmp_path, "other", holdout=rows(7), mechanism=NOISE, again=False).close()
 
 
 def coins(seed, count=2_000, **more):
@@ -150,7 +150,7 @@ def test_a_picture_that_is_missing_is_made_anew(tmp_path):
     (file,) = tmp_path.glob(f"study.rows/*/{CONTENT_FILE}")
     file.unlink()
     with pytest.raises(HoldoutRejected, match="sealed in this storage already"):
-        create(tmp_path, "again", mechanism=NOISE)
+        create(tmp_path, "again", mechanism=NOISE, again=False)
 
 
 def test_another_storage_does_not_know_them(tmp_path):
