@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
@@ -91,11 +92,11 @@ class PredictionTable:
         missing = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else np.zeros(0, dtype=bool)
         array = np.asarray(column)
         given: list[Any] = array.tolist() if array.ndim == 1 else []
-        absent = int(missing.sum()) or sum(map(_is_missing, given))
+        kinds_given = set(map(type, given))
+        absent = int(missing.sum()) or (0 if kinds_given <= {int, str} else sum(map(_is_missing, given)))
         if array.ndim != 1 or absent:
             fault = f"{absent:,} empty ids" if array.ndim == 1 else f"ids of the shape {array.shape}"
             raise QueryRejected(f"{self.name} has {fault}; expected {_example(row_id)}; nothing was charged")
-        kinds_given = {type(value) for value in given}
         if bool in kinds_given or not all(issubclass(kind, str if text else Number) for kind in kinds_given):
             kinds = ("text", "numbers") if text else ("numbers", "no numbers")
             raise QueryRejected(
@@ -106,8 +107,8 @@ class PredictionTable:
 
     def _order(self, row_id: str, given: list[Any], ids: Sequence[Any], *, rows_are: str) -> NDArray[np.intp]:
         """Where the prediction of each row stands."""
-        known = {name: place for place, name in enumerate(ids)}
-        places = np.fromiter((known.get(name, -1) for name in given), dtype=np.intp, count=len(given))
+        known = dict(zip(ids, range(len(ids)), strict=True))
+        places = np.fromiter(map(known.get, given, repeat(-1)), dtype=np.intp, count=len(given))
         counts = np.bincount(places[places >= 0], minlength=len(ids))
         unknown = np.flatnonzero(places < 0)
         doubles, lacking = np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
