@@ -185,7 +185,7 @@ def test_limits_hold_with_every_mechanism_and_refusals_do_not_look(tmp_path, loo
     tuned = MECHANISMS[name].tuned
     made = guess_and_check if name == "guess_and_check" else lambda: tuned(**WISH)
     mechanism = tuned(**WISH, overfits=5) if name == "thresholdout" else made()
-    with create(tmp_path, mechanism=mechanism) as holdout:
+    with create(tmp_path, mechanism=mechanism, allow_vacuous=True) as holdout:
         part = holdout.allot("a", questions=2)
         assert part.charges == 2 * (100 if name == "privacy_budget" else 1)
         team = holdout.analyst("a")

@@ -214,7 +214,8 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool) -> None:
         advice = f"let the mechanism be tuned with mechanism={mechanism.name!r}"
     raise HoldoutRejected(
         f"the radius {radius:.2f} is half the range or more and promises nothing; expected one below {_VACUOUS:g}; "
-        f"{advice}, plan for fewer questions or overfits, or say allow_vacuous=True (--allow-vacuous); nothing was created",
+        f"{advice}, plan for fewer questions or overfits, or say allow_vacuous=True (--allow-vacuous); nothing was "
+        "created",
         radius=radius,
         rows=mechanism.rows,
         rows_needed=needed,

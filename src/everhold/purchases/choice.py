@@ -225,10 +225,10 @@ def _listed(candidates: Iterable[Any]) -> list[Any]:
         QueryRejected: If they are none.
     """
     try:
-        listed = [] if isinstance(candidates, str) else list(candidates)
+        listed = None if isinstance(candidates, str) else list(candidates)
     except TypeError:
-        listed = []
-    if not listed:
+        listed = None
+    if listed is None:
         raise QueryRejected(
             f"the candidates are {brief(candidates)}; expected a list of 1 to {_MOST_CANDIDATES:,}; nothing was charged"
         )
