@@ -172,7 +172,7 @@ def test_whether_all_parts_are_answered_is_seen_from_the_public_state():
 def test_one_overfit_left_refuses_two_parts_whatever_their_guesses_are(tmp_path):
     mechanism = Thresholdout.tuned(rows=ROWS, queries=20, overfits=1)
     for name, training in [("good", rows(0)), ("bad", {**rows(1), "delay": rows(1)["delay"] + 500.0})]:
-        with create(tmp_path, name, mechanism=mechanism, training=training, seed=5) as holdout:
+        with create(tmp_path, name, mechanism=mechanism, training=training, seed=5, again=True) as holdout:
             assert holdout.ask(UA).source == "refused"
             assert len(holdout.transcript()) == 0
 

@@ -44,7 +44,7 @@ def test_who_says_how_rows_depend_is_not_warned(tmp_path):
         apart = households() | {"home": households()["home"] + 10_000}
         sealed(tmp_path, apart, households(), name="groups", dependence=Groups("home")).close()
         sealed(tmp_path, plain(), name="plain").close()
-        sealed(tmp_path, None, name="alone", label=None).close()
+        sealed(tmp_path, None, name="alone", label=None, again=True).close()
 
 
 def test_the_radius_is_that_of_the_holdout_declared_so(tmp_path):
