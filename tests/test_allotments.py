@@ -145,7 +145,7 @@ def test_a_batch_equals_asking_one_after_the_other(tmp_path):
     guesses = [0.0 if k % 3 == 2 else None for k in range(14)]
     seen = []
     for name in ("batch", "loop"):
-        with create(tmp_path, name, mechanism=guess_and_check(overfits=8, tolerance=0.4)) as holdout:
+        with create(tmp_path, name, mechanism=guess_and_check(overfits=8, tolerance=0.4), again=True) as holdout:
             holdout.allot("a", questions=12, charges=3)
             team = holdout.analyst("a")
             if name == "batch":
@@ -335,7 +335,7 @@ def test_a_question_cannot_pass_for_another_analysts(study):
 
 def test_the_name_is_no_part_of_the_questions_identity(study, tmp_path):
     study.allot("a", questions=1)
-    with create(tmp_path, "other") as other:
+    with create(tmp_path, "other", again=True) as other:
         assert study.analyst("a").ask("delay > 0").question == other.ask("delay > 0").question
 
 

@@ -178,7 +178,8 @@ def test_too_many_rows_are_refused_before_anything_is_recorded(tmp_path, monkeyp
 
 def test_the_best_mechanism_is_the_default(tmp_path):
     for training in (True, None):
-        with create(tmp_path, f"t{training}", mechanism=None, training=training, queries=40, overfits=2) as holdout:
+        wish = {"mechanism": None, "training": training, "queries": 40, "overfits": 2}
+        with create(tmp_path, f"t{training}", **wish, again=True) as holdout:
             wish = {"rows": ROWS, "queries": 40, "overfits": 2, "confidence": 0.95}
             assert holdout.mechanism == best_mechanism(**wish, with_guesses=training is True)
 
@@ -187,14 +188,14 @@ def test_a_mechanism_by_name_and_with_integers_of_numpy(tmp_path):
     with create(tmp_path, "name", mechanism="gaussian", queries=7) as holdout:
         assert holdout.mechanism == GaussianMechanism.tuned(rows=ROWS, queries=7)
     mechanism = SampleSplitting(rows=np.int64(ROWS), queries=np.int32(2))
-    with create(tmp_path, "numpy", mechanism=mechanism, seed=np.int64(3)) as holdout:
+    with create(tmp_path, "numpy", mechanism=mechanism, seed=np.int64(3), again=True) as holdout:
         assert holdout.mechanism == mechanism
 
 
 @pytest.fixture
 def sealed(tmp_path):
     create(tmp_path).close()
-    create(tmp_path, "other").close()
+    create(tmp_path, "other", again=True).close()
     (folder,) = tmp_path.glob("study.rows/study-*")
     return folder
 
@@ -205,8 +206,10 @@ def reopen(folder):
 
 def test_sealed_files_are_private(sealed):
     assert stat.S_IMODE(sealed.stat().st_mode) == 0o700
-    assert sorted(path.name for path in sealed.iterdir()) == ["holdout.parquet", "steward.key", "training.parquet"]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in sealed.iterdir()} == {0o400}
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in sealed.iterdir()}
+    assert modes.pop("ledger.head") == 0o600  # the one that is written again
+    assert sorted(modes) == ["content.json", "holdout.parquet", "steward.key", "training.parquet"]
+    assert set(modes.values()) == {0o400}
     reopen(sealed)
 
 

@@ -111,7 +111,7 @@ class Holdout:
         """Open the sealed rows of a record; use `create` or `open` instead."""
         configuration = record.configuration
         check_readable(configuration)
-        for path in (folder.parent, folder, folder / HOLDOUT_FILE, folder / TRAINING_FILE):
+        for path in (folder.parent, folder, *(file for file in folder.glob("*") if file.name != KEY_FILE)):
             make_private(path)
         key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
         head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)

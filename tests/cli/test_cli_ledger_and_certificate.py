@@ -84,12 +84,12 @@ def test_an_older_copy_is_found_by_a_certificate(study, everhold):
     for log in study.glob("s.db-*"):
         log.unlink()
     (study / "s.db").write_bytes(before)
-    everhold(*VERIFY)
+    assert "set back" in everhold(*VERIFY, code=7).stdout  # the file beside the key tells it as well
     assert "expected head" in everhold(*VERIFY, "--certificate", "c.json", code=7).stdout
 
 
 def test_another_holdouts_certificate_is_found(study, everhold):
-    with Holdout.create("s.db", "other", holdout="sealed.csv", mechanism="gaussian", queries=1) as other:
+    with Holdout.create("s.db", "other", holdout="sealed.csv", mechanism="gaussian", queries=1, again=True) as other:
         other.certificate().save("other.json")
     assert "another holdout" in everhold(*VERIFY, "--certificate", "other.json", code=7).stdout
 

@@ -48,7 +48,7 @@ def test_a_declaration_that_explains_what_is_seen_is_not_warned_of(tmp_path):
         apart = households() | {"home": households()["home"] + 10_000}
         sealed(tmp_path, apart, households(), name="groups", dependence=Groups("home")).close()
         sealed(tmp_path, plain(), name="plain").close()
-        sealed(tmp_path, None, name="alone", label=None).close()
+        sealed(tmp_path, None, name="alone", label=None, again=True).close()
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")

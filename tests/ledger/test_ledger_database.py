@@ -279,3 +279,17 @@ def passes_as_the_same(url, record, expected):
             return True
     except EverholdError:
         return False
+
+
+def test_no_statement_of_an_answer_reads_all_entries(store, record, path):
+    """A trigger that searched by one column only would make the hundred-thousandth answer slow."""
+    asked = "SELECT 1 FROM entries WHERE holdout_id = ? AND "
+    with sqlite3.connect(path) as database:
+        (trigger,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'entries_no_replace'").fetchone()
+        plans = {
+            column: database.execute(f"EXPLAIN QUERY PLAN {asked}{column} = ?", ("a", 1)).fetchall()[0][-1]
+            for column in ("sequence", "question")
+        }
+    database.close()
+    assert all(f"holdout_id=? AND {column}=?" in plan for column, plan in plans.items())
+    assert "SEQUENCE = NEW.SEQUENCE OR" not in trigger.upper()

@@ -218,7 +218,13 @@ def test_other_mechanisms_have_no_price_for_it(tmp_path):
 def test_dependent_rows_are_covered_and_widen_it(tmp_path):
     def ask(name, dependence):
         with eh.Holdout.create(
-            tmp_path / "s.db", name, holdout=rows(0), mechanism="privacy_budget", queries=5, dependence=dependence
+            tmp_path / "s.db",
+            name,
+            holdout=rows(0),
+            mechanism="privacy_budget",
+            queries=5,
+            dependence=dependence,
+            again=True,
         ) as made:
             return made.ask(gradient(features, dimension=2, clip=1.0)).within
 
@@ -242,7 +248,7 @@ def test_faults_on_sealed_rows_are_silent_and_count_as_zero(tmp_path):
     found = []
     for name, function in (("touchy", touchy), ("sound", sound)):
         with eh.Holdout.create(
-            tmp_path / "s.db", name, holdout=sealed, mechanism="privacy_budget", queries=5, seed=1
+            tmp_path / "s.db", name, holdout=sealed, mechanism="privacy_budget", queries=5, seed=1, again=True
         ) as made:
             found.append(made.ask(gradient(function, dimension=2, clip=1.0, name=name)))
     assert found[0].values.tolist() == found[1].values.tolist()  # the seed is the same

@@ -10,6 +10,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+# Two EXISTS, as one with OR would read all entries for every new one.
 # INSERT OR REPLACE deletes without firing a delete trigger, hence the trigger before an insert.
 SQLITE_TRIGGERS = (
     """
@@ -22,10 +23,8 @@ SQLITE_TRIGGERS = (
     """,
     """
     CREATE TRIGGER entries_no_replace BEFORE INSERT ON entries
-    WHEN EXISTS (
-        SELECT 1 FROM entries WHERE holdout_id = NEW.holdout_id
-        AND (sequence = NEW.sequence OR question = NEW.question)
-    )
+    WHEN EXISTS (SELECT 1 FROM entries WHERE holdout_id = NEW.holdout_id AND sequence = NEW.sequence)
+    OR EXISTS (SELECT 1 FROM entries WHERE holdout_id = NEW.holdout_id AND question = NEW.question)
     BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END
     """,
     """
