@@ -203,7 +203,7 @@ class SeriesModel(DependenceModel):
                 "neighbours of the sealed rows, the promise is false: seal a later stretch and declare its gap, or "
                 "tell the series apart with groups=...",
                 DependenceWarning,
-                stacklevel=5,  # the caller of Holdout.create
+                stacklevel=6,  # the caller of Holdout.create
             )
         if self.fit_miss:
             self._check_steps(facts)
