@@ -232,7 +232,7 @@ class SeriesModel(DependenceModel):
                 "series, the promise is false: seal a later stretch and declare its gap, or tell the series apart with "
                 "groups=...",
                 DependenceWarning,
-                stacklevel=5,  # the caller of Holdout.create
+                stacklevel=6,  # the caller of Holdout.create
             )
         if self.step or self.fit_miss:
             self._check_steps(facts)
