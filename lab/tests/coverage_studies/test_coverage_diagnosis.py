@@ -28,6 +28,18 @@ def test_what_is_advised_holds(family):
     assert binom.sf(sum(not game.held for game in games) - 1, GAMES, 0.05) > 1e-3
 
 
+@pytest.mark.parametrize("family", ADVISED, ids=lambda family: family.name)
+def test_rows_are_worth_what_the_advice_promises(family):
+    missed, games = 0, 60
+    for seed in range(games):
+        rng = np.random.default_rng(10_000 + seed)
+        training, sealed = family.draw(rng, 0), family.draw(rng, 0)
+        worth = family.declare(training).concentration(len(sealed["y"]))
+        radius = np.sqrt(np.log(2 / 0.05) / (2 * worth))  # one question, fixed in advance
+        missed += abs(family.question(sealed).mean() - family.truth) > radius
+    assert binom.sf(missed - 1, games, 0.05) > 1e-3
+
+
 @pytest.mark.parametrize(
     "name",
     [
