@@ -192,3 +192,34 @@ def test_estimators_that_do_not_fit_are_rejected(holdout, numbers):
     model = Unpicklable().fit(features, late)
     answers = [numbers.ask(accuracy(model)) for _ in range(2)]
     assert [answer.repeated for answer in answers] == [False, False]
+
+
+class Timid:
+    """A model that says nothing, or nothing of use, about rows that look hard; the training rows do not."""
+
+    feature_names_in_ = ("x",)
+    classes_ = np.array([0, 1])
+
+    def __init__(self, fails):
+        self._fails = fails
+
+    def predict_proba(self, rows):
+        hard = np.ravel(rows) > 100
+        if self._fails and hard.any():
+            raise ValueError
+        return np.column_stack([np.where(hard, np.nan, 1.0), np.where(hard, np.nan, 0.0)])
+
+    def predict(self, rows):
+        return self.predict_proba(rows)[:, 1].astype(int)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_row_on_which_an_estimator_fails_counts_as_the_worst_there_is(tmp_path, fails):
+    hard = np.arange(800) < 200
+    sealed = SEALED.drop(columns="kind").assign(x=np.where(hard, 1_000.0, 0.0), late=0)
+    training = TRAINING.drop(columns="kind").assign(late=0)
+    training["x"] = np.linspace(0.0, 1.0, 800)
+    with Holdout.create(tmp_path / "s.db", holdout=sealed, training=training, **CREATION) as holdout:
+        bound = [holdout._desk.preparation.bind(make(Timid(fails))) for make in (accuracy, brier)]
+        right, loss = holdout._desk.sealed.totals(bound, unit=1)[:, 0].tolist()
+    assert (right, loss) == (600, 200)

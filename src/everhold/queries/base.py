@@ -89,6 +89,7 @@ class BoundQuery:
         sealed: Row values of the sealed rows; None for expressions.
         training: Row values of the training rows; None for expressions and where only sealed predictions were given.
         reads: Columns that the functions read; None for all.
+        at_fault: What a sealed row counts on which the functions fail, in [0, 1]: the worst that there is.
         by_position: Whether a row's value depends on its place among the sealed rows: predictions as arrays.
         training_values: Row values of the training rows in grid units, where they are known already.
     """
@@ -101,6 +102,7 @@ class BoundQuery:
     sealed: RowFunction | None = None
     training: RowFunction | None = None
     reads: tuple[str, ...] | None = None
+    at_fault: float = 0.0
     by_position: bool = False
     training_values: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
 

@@ -52,12 +52,14 @@ def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
     return clip_to_grid(real, unit=unit)
 
 
-def clip_to_grid(values: NDArray[np.float64] | NDArray[np.bool_], *, unit: int = UNIT) -> NDArray[np.int64]:
+def clip_to_grid(
+    values: NDArray[np.float64] | NDArray[np.bool_], *, unit: int = UNIT, fault: float = 0.0
+) -> NDArray[np.int64]:
     """Like `to_grid`, for sealed rows: nothing is refused, because a refusal would be a free answer.
 
-    nan counts as 0, everything else is clipped to [0, 1].
+    nan counts as ``fault``, everything else is clipped to [0, 1].
     """
-    clipped = np.clip(np.nan_to_num(values.astype(np.float64), nan=0.0), 0.0, 1.0)
+    clipped = np.clip(np.nan_to_num(values.astype(np.float64), nan=fault), 0.0, 1.0)
     return np.floor(clipped * unit).astype(np.int64)
 
 

@@ -223,6 +223,7 @@ class PredictionQuery(LabelQuery):
             sealed=sealed,
             training=training,
             reads=reads,
+            at_fault=float(self.metric is Metric.BRIER),  # a loss
             by_position=self._by_position,
         )
 

@@ -88,6 +88,7 @@ class RiskQuery(LabelQuery):
             sealed=sealed,
             training=judged,
             reads=reads,
+            at_fault=1.0,
             by_position=self._by_position,
         )
 

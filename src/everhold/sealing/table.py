@@ -111,7 +111,7 @@ class StoredRows:
         for i, query in enumerate(queries):
             function = query.sealed if self._sealed else query.training
             if query.row_value is None and function is not None:
-                totals[i] = self._function_totals(function, query.reads, parts=parts, unit=unit)
+                totals[i] = self._function_totals(function, query, parts=parts, unit=unit)
         return totals
 
     def stretch_totals(
@@ -194,14 +194,15 @@ class StoredRows:
             self._connection = locked_connection(self._path)
         return self._connection
 
-    def _function_totals(
-        self, function: RowFunction, reads: Sequence[str] | None, *, parts: int, unit: int
-    ) -> NDArray[np.int64]:
-        table = self.table(self._columns if reads is None else reads)
-        values = (sealed_values if self._sealed else public_values)(function, table, self.rows)
+    def _function_totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
+        table, fault = self.table(self._columns if query.reads is None else query.reads), query.at_fault
+        if self._sealed:
+            values = sealed_values(function, table, self.rows, fault=fault)
+        else:
+            values = public_values(function, table, self.rows)
         if values.dtype == np.bool_ and parts == 1:
             return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
-        grid = (clip_to_grid if self._sealed else to_grid)(values, unit=unit)
+        grid = clip_to_grid(values, unit=unit, fault=fault) if self._sealed else to_grid(values, unit=unit)
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
 
     def table(self, names: Sequence[str]) -> Table:
@@ -256,8 +257,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def sealed_values(function: RowFunction, table: Table, rows: int, width: tuple[int, ...] = ()) -> NDArray[Any]:
-    """Row values whatever happens: a row on which a function fails counts as 0, so that failing tells nothing.
+def sealed_values(
+    function: RowFunction, table: Table, rows: int, width: tuple[int, ...] = (), *, fault: float = 0.0
+) -> NDArray[Any]:
+    """Row values whatever happens: a row on which a function fails counts as ``fault``, so that failing tells nothing.
 
     Where the function fails on many rows at once, they are halved until the rows at fault are found: one row with a
     missing value must not move the others.
@@ -267,6 +270,7 @@ def sealed_values(function: RowFunction, table: Table, rows: int, width: tuple[i
         table: The rows.
         rows: How many there are.
         width: Shape of the value of one row.
+        fault: What a row counts on which the function fails.
 
     Returns:
         Shape (rows, *width).
@@ -275,11 +279,12 @@ def sealed_values(function: RowFunction, table: Table, rows: int, width: tuple[i
     if values is not None:
         return values
     if rows <= 1:
-        return np.zeros((rows, *width), dtype=np.float64)
+        return np.full((rows, *width), fault)
     middle = rows // 2
     halves = [({name: column[part] for name, column in table.items()}, size) for part, size in
               ((slice(None, middle), middle), (slice(middle, None), rows - middle))]  # fmt: skip
-    return np.concatenate([sealed_values(function, half, size, width).astype(np.float64) for half, size in halves])
+    values_of = [sealed_values(function, half, size, width, fault=fault).astype(np.float64) for half, size in halves]
+    return np.concatenate(values_of)
 
 
 def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[int, ...]) -> NDArray[Any] | None:
