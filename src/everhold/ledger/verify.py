@@ -148,8 +148,8 @@ def check_chain(
         findings.extend(walk.step(row))
     findings.extend(Finding(None, f"the head {what}") for what in _head_findings(head, walk, seal_key))
     if newest is not None and walk.accounts.generation > newest.generation:  # it went on from before the newest head
-        walk.unmet.pop((newest.sequence, newest.entry_hash), None)
-    findings += [Finding(None, what) for what in walk.unmet.values()]
+        walk.unmet.pop(_SET_BACK.format(newest.sequence), None)
+    findings += [Finding(None, what) for what in walk.unmet]
     return VerificationReport(str(holdout["name"]), walk.entries, tuple(findings), keyed=seal_key is not None)
 
 
@@ -169,7 +169,7 @@ class _Walk:
     sequence: int = 0
     charged: int = 0
     state_seal: str | None = None
-    unmet: dict[tuple[int, str], str] = field(default_factory=dict)
+    unmet: dict[str, tuple[int, str]] = field(default_factory=dict)
     questions: set[str] = field(default_factory=set)
     questions_hash: Any = field(default_factory=hashlib.sha256)
     accounts: Accounts = field(default_factory=Accounts)
@@ -177,7 +177,7 @@ class _Walk:
     def expect(self, head: tuple[int, str], otherwise: str) -> None:
         """The chain has to pass through a head; what to say if it does not."""
         if head != (0, self.previous):
-            self.unmet[head] = otherwise
+            self.unmet[otherwise] = head
 
     def step(self, row: Mapping[str, Any]) -> Iterator[Finding]:
         """Take one entry and say what is wrong with it."""
@@ -210,7 +210,7 @@ class _Walk:
         self.charged += row["charged"]
         self.questions.add(row["question"])
         self.questions_hash.update(row["question"].encode())
-        self.unmet.pop((self.sequence, self.previous), None)
+        self.unmet = {what: head for what, head in self.unmet.items() if head != (self.sequence, self.previous)}
 
     def _sealed(self, row: Mapping[str, Any], key: bytes) -> bool:
         seal = chain.entry_seal(key, holdout=self.holdout, entry_hash=row["entry_hash"])
