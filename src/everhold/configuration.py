@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bound_state",
+    "check_settings",
     "check_worth",
     "chosen_mechanism",
     "make_configuration",
@@ -48,6 +49,10 @@ __all__ = [
 ]
 
 _FEW_ROWS = 100
+_SETTINGS = {
+    "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
+    "training_fingerprint", "mechanism", "dependence", "public_key", "seed",
+}  # fmt: skip
 _VACUOUS = 0.5  # half the range: an interval of that half-width holds for any mean
 
 
@@ -140,6 +145,26 @@ def make_configuration(
         "public_key": key.public_key,
         "seed": seed,
     }
+
+
+def check_settings(configuration: dict[str, Any]) -> None:
+    """Check that settings that somebody may have altered have the form in which they were written.
+
+    Raises:
+        IntegrityError: If not. Their content is checked where the holdout is opened, by `state_from`.
+    """
+    folder, mechanism = configuration.get("folder"), configuration.get("mechanism")
+    whole = (
+        configuration.keys() >= _SETTINGS
+        and isinstance(folder, str)
+        and isinstance(mechanism, dict)
+        and mechanism.keys() >= {"mechanism", "queries", "confidence"}
+    )
+    if not whole:
+        raise IntegrityError(
+            "the recorded settings of the holdout are not in the form in which everhold wrote them; expected an "
+            "unaltered ledger; nothing was charged; restore a backup"
+        )
 
 
 def mechanism_from(configuration: dict[str, Any]) -> Mechanism:

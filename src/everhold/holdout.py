@@ -22,6 +22,7 @@ from everhold.arguments import as_whole, brief
 from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
     bound_state,
+    check_settings,
     check_worth,
     chosen_mechanism,
     make_configuration,
@@ -217,6 +218,7 @@ class Holdout:
         store = LedgerStore.open(url, create=False)
         try:
             record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
+            check_settings(record.configuration)
             folder = database_path(url).with_suffix(".rows") / record.configuration["folder"]
             return cls(store, record, folder)
         except BaseException:

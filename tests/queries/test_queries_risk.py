@@ -132,7 +132,7 @@ def test_a_holdout_answers_with_the_mean_loss_of_arrays_and_of_estimators(tmp_pa
     late = rng.integers(0, 2, 400)
     x = late + rng.normal(0, 0.5, 400)
     rows = {"x": x, "late": late}
-    train = {"x": x[::-1].copy(), "late": late[::-1].copy()}
+    train = {"x": x[::-1] + 1e-9, "late": late[::-1].copy()}
     model = LogisticRegression().fit(x[:, None], late)
     with Holdout.create(
         tmp_path / "study.db", holdout=rows, training=train, label="late", mechanism=Empirical(rows=400, queries=9)

@@ -136,8 +136,13 @@ def migrate(engine: Engine, *, create: bool) -> None:
 def _revision(connection: Connection) -> str | None:
     if not connection.dialect.has_table(connection, VERSION_TABLE):
         return None
-    revision: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-    return revision
+    revisions = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalars().all()
+    if len(revisions) != 1 or not str(revisions[0]).isalnum():
+        raise IntegrityError(
+            "the ledger does not say which version of everhold wrote it; expected one revision as everhold wrote it; "
+            "restore a backup"
+        )
+    return str(revisions[0])
 
 
 def _upgrade(connection: Connection) -> None:
