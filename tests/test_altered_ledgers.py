@@ -73,3 +73,59 @@ def test_an_altered_entry_is_not_read(storage, how):
         for read in (holdout.allotments, holdout.transcript):
             with pytest.raises(IntegrityError, match=r"nothing was answered|all of them"):
                 read()
+
+
+VERSIONS = {
+    "no version": "DELETE FROM everhold_version",
+    "an empty version": "UPDATE everhold_version SET version_num = ''",
+    "two versions": "INSERT INTO everhold_version VALUES ('0000')",
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_ledger_without_its_version_is_called_damaged(storage, version):
+    with sqlite3.connect(storage) as database:
+        database.execute(VERSIONS[version])
+    database.close()
+    for use in (lambda: Holdout.open(storage, "study"), lambda: create(storage.parent, "another")):
+        with pytest.raises(IntegrityError, match="which version of everhold wrote it"):
+            use()
+
+
+def configurations(storage, change):
+    with sqlite3.connect(storage) as database:
+        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {trigger}")
+        ((text,),) = database.execute("SELECT configuration FROM holdouts").fetchall()
+        changed = json.dumps(change(json.loads(text)), sort_keys=True, separators=(",", ":"))
+        database.execute("UPDATE holdouts SET configuration = ?", [changed])
+    database.close()
+
+
+SETTINGS = (
+    "folder",
+    "rows",
+    "columns",
+    "label",
+    "row_id",
+    "fingerprint",
+    "mechanism",
+    "dependence",
+    "public_key",
+    "seed",
+)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_renamed_settings_are_called_altered(storage, name):
+    configurations(storage, lambda found: {f"{key}_" if key == name else key: value for key, value in found.items()})
+    with pytest.raises(IntegrityError, match="recorded settings"):
+        Holdout.open(storage, "study")
+
+
+@pytest.mark.parametrize("value", [5, None, "../..", {}, []])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_another_kind_are_called_altered(storage, name, value):
+    configurations(storage, lambda found: {**found, name: value if found[name] != value else "altered"})
+    with pytest.raises(IntegrityError, match="recorded settings"):
+        Holdout.open(storage, "study")

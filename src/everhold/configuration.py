@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bound_state",
-    "check_readable",
+    "check_settings",
     "check_worth",
     "chosen_mechanism",
     "make_configuration",
@@ -52,6 +52,10 @@ __all__ = [
 ]
 
 _FEW_ROWS = 100
+_SETTINGS = {
+    "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
+    "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
+}  # fmt: skip
 _VACUOUS = 0.5  # half the range: an interval of that half-width holds for any mean
 
 
@@ -151,17 +155,25 @@ def make_configuration(
     }
 
 
-def check_readable(configuration: dict[str, Any]) -> None:
-    """Check what has to be read before the steward's key is at hand, which seals the rest.
+def check_settings(configuration: dict[str, Any]) -> None:
+    """Check that settings that somebody may have altered have the form in which they were written.
 
     Raises:
-        IntegrityError: If it is not what everhold writes.
+        IntegrityError: If not. Their content is checked where the holdout is opened, by `state_from`.
     """
-    folder, public_key = configuration.get("folder"), configuration.get("public_key")
-    if not (isinstance(folder, str) and is_folder_name(folder) and isinstance(public_key, str)):
+    folder, mechanism = configuration.get("folder"), configuration.get("mechanism")
+    whole = (
+        configuration.keys() >= _SETTINGS
+        and isinstance(folder, str)
+        and is_folder_name(folder)
+        and isinstance(configuration["public_key"], str)
+        and isinstance(mechanism, dict)
+        and mechanism.keys() >= {"mechanism", "queries", "confidence"}
+    )
+    if not whole:
         raise IntegrityError(
-            "the recorded settings of the holdout are not what everhold wrote; expected an unaltered ledger; nothing "
-            "was answered or charged; verify the ledger and restore a backup"
+            "the recorded settings of the holdout are not in the form in which everhold wrote them; expected an "
+            "unaltered ledger; nothing was answered or charged; verify the ledger and restore a backup"
         )
 
 

@@ -23,7 +23,7 @@ from everhold.boundary import errors_leave_frames_behind
 from everhold.certificate import Certificate, make_certificate
 from everhold.configuration import (
     bound_state,
-    check_readable,
+    check_settings,
     check_worth,
     chosen_mechanism,
     make_configuration,
@@ -110,7 +110,7 @@ class Holdout:
     def __init__(self, store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
         """Open the sealed rows of a record; use `create` or `open` instead."""
         configuration = record.configuration
-        check_readable(configuration)
+        check_settings(configuration)
         for path in (folder.parent, folder, *(file for file in folder.glob("*") if file.name != KEY_FILE)):
             make_private(path)
         key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
@@ -253,7 +253,7 @@ class Holdout:
         store = LedgerStore.open(url, create=False)
         try:
             record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
-            check_readable(record.configuration)
+            check_settings(record.configuration)
             folder = rows_folder(database_path(url)) / record.configuration["folder"]
             return cls(store, record, folder)
         except BaseException:
@@ -278,7 +278,7 @@ class Holdout:
         store = LedgerStore.open(url, create=False)
         try:
             record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
-            check_readable(record.configuration)
+            check_settings(record.configuration)
             folder = rows_folder(database_path(url)) / record.configuration["folder"]
             key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
             head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)

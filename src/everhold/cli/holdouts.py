@@ -409,8 +409,11 @@ def list_holdouts(
 
 
 def _listed(store: Any, name: str) -> dict[str, Any]:
+    from everhold.configuration import check_settings
+
     record = store.record(name)
     configuration, head = record.configuration, store.head(record.id)
+    check_settings(configuration)
     mechanism = configuration["mechanism"]
     return {
         "name": name,
