@@ -88,7 +88,7 @@ def test_a_ledger_without_its_version_is_called_damaged(storage, version):
         database.execute(VERSIONS[version])
     database.close()
     for use in (lambda: Holdout.open(storage, "study"), lambda: create(storage.parent, "another")):
-        with pytest.raises(IntegrityError, match="which version of everhold wrote it"):
+        with pytest.raises(IntegrityError, match="does not hold one revision"):
             use()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import math
 import warnings
 from dataclasses import replace
@@ -56,6 +57,7 @@ _SETTINGS = {
     "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
     "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
 }  # fmt: skip
+_KEY = re.compile("[0-9a-f]{64}")
 _VACUOUS = 0.5  # half the range: an interval of that half-width holds for any mean
 
 
@@ -166,7 +168,7 @@ def check_settings(configuration: dict[str, Any]) -> None:
         configuration.keys() >= _SETTINGS
         and isinstance(folder, str)
         and is_folder_name(folder)
-        and isinstance(configuration["public_key"], str)
+        and _KEY.fullmatch(str(configuration["public_key"])) is not None
         and isinstance(mechanism, dict)
         and mechanism.keys() >= {"mechanism", "queries", "confidence"}
     )
