@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # no examples in there, and doctest would import them all under one name
-collect_ignore_glob = ["tests/**/conftest.py", "lab/tests/conftest.py", "lab/tests/**/conftest.py"]
+collect_ignore_glob = [
+    "lab/tests/coverage_studies/diagnosis_study.py",  # a program: doctest would import it without its package
+    "tests/**/conftest.py",
+    "lab/tests/conftest.py",
+    "lab/tests/**/conftest.py",
+]
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("hunt", derandomize=False, deadline=None, print_blob=True)
