@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import math
+import re
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any

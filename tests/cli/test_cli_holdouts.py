@@ -341,7 +341,7 @@ def test_a_tolerance_has_its_price(study, everhold):
 
 def test_public_features_are_declared_and_said_of_every_answer(study, everhold):
     wish = ["--label", "late", "--mechanism", "guess_and_check", "--overfits", "2", "--features", "public"]
-    everhold(*CREATE, *wish)
+    everhold(*CREATE, *wish, "--row-id", "id")
     assert json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)["features"] == "public"
     asked = everhold(
         "ask", "new.db", "late", "--accuracy", "sealed_predictions.csv", "--guess", "0.5", "--format", "json"

@@ -153,7 +153,7 @@ def test_bounds_where_tables_are_too_large_are_never_too_small(seed, monkeypatch
     exact = [influence_bound(model, quilt.quilt, quilt.row) for quilt in quilts]
     contexts = [conditional_quilt_influence(model, quilt) for quilt in quilts]
     for place in ("junction", "influence"):
-        monkeypatch.setattr(f"everhold.dependence.{place}.MOST_CELLS", 1)
+        monkeypatch.setattr(f"everhold.dependence.networks.{place}.MOST_CELLS", 1)
     bounds = [influence_bound(model, quilt.quilt, quilt.row) for quilt in quilts]
     assert all(bound.value >= true.value - 1e-12 for bound, true in zip(bounds, exact, strict=True))
     assert all(

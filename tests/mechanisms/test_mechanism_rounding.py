@@ -130,7 +130,7 @@ def test_an_upside_down_question_has_its_room_below():
         answer={"value": 0.25, "low": low, "high": high, "source": "holdout"},
     )  # fmt: skip
     error = BoundQuery({}, "error", at_zero=1.0, at_one=0.0)
-    answer = answer_from(error, entry, mechanism, remaining={}, statement="S1")
+    answer = answer_from(error, entry, mechanism, remaining={}, statement="S1", about=None)
     assert answer.low <= 1.0 - accuracy <= answer.high
     assert answer.low <= 1.0 - high
 

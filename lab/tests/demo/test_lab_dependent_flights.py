@@ -100,6 +100,7 @@ def test_no_hour_is_on_both_sides(by_hour):
     assert sealed & fresh  # hours of sealed flights are part of the truth
 
 
+@pytest.mark.filterwarnings("ignore::everhold.DependenceWarning")  # flights of a day share more than an hour
 def test_training_flights_of_sealed_hours_are_refused(parts, by_hour, tmp_path):
     settings = {"label": "late", "queries": 20, "overfits": 2, "dependence": Groups(DEPARTURE)}
     hours = by_hour.sealed.table[DEPARTURE]

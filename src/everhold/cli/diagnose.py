@@ -6,7 +6,6 @@ import typer
 
 from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened
 from everhold.cli.output import Format, note, show_list
-from everhold.diagnosis import informed
 
 __all__ = ["register"]
 
@@ -42,6 +41,8 @@ def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOp
       8  the steward's key is missing or another one
       9  the holdout has no training rows
     """
+    from everhold.diagnosis import informed
+
     with opened(storage, name) as holdout:
         found = holdout.diagnose()
     rows = found.to_rows()

@@ -92,7 +92,7 @@ def _watch(mechanism: Mechanism) -> Watch:
     return Watch(declared_columns(mechanism.dependence), rows_for_one)
 
 
-def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]], *, stacklevel: int = 6) -> None:
+def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]], *, stacklevel: int = 7) -> None:
     """Warn of questions whose values on the training rows are worth less than is promised.
 
     Args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.dependence import Groups, Independent
 from everhold.display import Display
+from everhold.errors import DependenceWarning
 from everhold.holdout import Holdout
 from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
@@ -253,11 +255,18 @@ def _sealed(
     overfits: int,
     dependence: DependenceModel | None = None,
 ) -> Holdout:
-    return Holdout.create(
-        storage, name, holdout=flights.sealed.table, training=flights.training.table, label="late",
-        queries=queries, overfits=overfits, mechanism="guess_and_check", dependence=dependence or Independent(),
-        again=True,  # each analyst has a holdout of the same flights, and none sees answers of another
-    )  # fmt: skip
+    """A holdout of the sealed flights; each analyst has one of the same flights, and none sees answers of another.
+
+    Flights of one day resemble each other, and everhold warns of that. Here the population is this one year, whose
+    flights were drawn at random: what the flights of a day share belongs to it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DependenceWarning)
+        return Holdout.create(
+            storage, name, holdout=flights.sealed.table, training=flights.training.table, label="late",
+            queries=queries, overfits=overfits, mechanism="guess_and_check", dependence=dependence or Independent(),
+            again=True,
+        )  # fmt: skip
 
 
 def _analyst(flights: Flights, plan: DemoPlan) -> HillClimbingAnalyst:
