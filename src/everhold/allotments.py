@@ -11,13 +11,12 @@ from __future__ import annotations
 import operator
 import secrets
 import unicodedata
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from everhold.display import Display
-from everhold.errors import EverholdError, EverholdWarning, QueryRejected
+from everhold.errors import EverholdError, EverholdWarning, QueryRejected, warn_caller
 from everhold.joint import BudgetEndsBetween
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ACT, ANALYST, LONGEST_NAME, MOST, Accounts, Allotment
@@ -214,11 +213,11 @@ def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> 
     """Warn if analysts were promised more than there is: then the first to come is served."""
     missing = [name for name, count in _beyond(accounts, mechanism, state).items() if count < 0]
     if missing:
-        warnings.warn(
-            f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; "
-            "whoever asks first is served first",
-            EverholdWarning,
-            stacklevel=4,
+        warn_caller(
+            EverholdWarning(
+                f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; "
+                "whoever asks first is served first"
+            )
         )
 
 

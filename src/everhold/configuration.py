@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import re
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from everhold.errors import (
     NonAdaptiveWarning,
     SmallHoldoutWarning,
     VacuousGuaranteeWarning,
+    warn_caller,
 )
 from everhold.estimand import FEATURES, PUBLIC
 from everhold.ledger.chain import canonical
@@ -250,24 +250,22 @@ def _rows_needed(mechanism: Mechanism) -> int | None:
 
 def warn_of_weak_promise(mechanism: Mechanism) -> None:
     """Say what a newcomer would regret not to have been told."""
-    promise = mechanism.promise()
+    radius = mechanism.promise().radius
     if mechanism.rows < _FEW_ROWS:
-        warnings.warn(
-            f"only {mechanism.rows} rows are sealed; expect wide intervals", SmallHoldoutWarning, stacklevel=4
-        )
-    if promise.radius >= _VACUOUS:
-        warnings.warn(
-            f"the radius {promise.radius:.2f} is half the range or more and promises nothing; seal more rows, or plan "
-            "for fewer questions or overfits",
-            VacuousGuaranteeWarning,
-            stacklevel=4,
+        warn_caller(SmallHoldoutWarning(f"only {mechanism.rows} rows are sealed; expect wide intervals"))
+    if radius >= _VACUOUS:
+        warn_caller(
+            VacuousGuaranteeWarning(
+                f"the radius {radius:.2f} is half the range or more and promises nothing; seal more rows, or plan for "
+                "fewer questions or overfits"
+            )
         )
     if not mechanism.adaptive:
-        warnings.warn(
-            f"{mechanism.name} promises nothing to analysts whose questions depend on earlier answers; "
-            "choose another mechanism unless all questions are fixed in advance",
-            NonAdaptiveWarning,
-            stacklevel=4,
+        warn_caller(
+            NonAdaptiveWarning(
+                f"{mechanism.name} promises nothing to analysts whose questions depend on earlier answers; choose "
+                "another mechanism unless all questions are fixed in advance"
+            )
         )
 
 

@@ -22,6 +22,9 @@ wrong, what was expected and what to do next; it never quotes sealed rows.
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
 from typing import Any, ClassVar
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "QueryRejected",
     "SmallHoldoutWarning",
     "VacuousGuaranteeWarning",
+    "warn_caller",
 ]
 
 
@@ -138,3 +142,14 @@ class DependenceWarning(EverholdWarning):
     def __init__(self, message: str, *, for_shell: str | None = None) -> None:
         super().__init__(message)
         self.for_shell = message if for_shell is None else for_shell
+
+
+_HOUSE = str(Path(__file__).parent)
+
+
+def warn_caller(warning: EverholdWarning) -> None:
+    """Warn at the first line outside everhold, whichever way the call took inside."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(Path(frame.f_code.co_filename).parent).startswith(f"{_HOUSE}"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(warning, stacklevel=level)

@@ -46,8 +46,8 @@ ABOUT = "about"
 """Field of an entry's description, beside what identifies the question: it is about predictions by position."""
 
 _SERIES = (
-    "given the features, the labels of rows that hang together so do not have the declared law; what holds for the "
-    "rows need not hold for labels drawn anew on them"
+    "once the features are known, the labels of such rows no longer follow the declared law; what holds for the rows "
+    "need not hold for labels drawn anew on them"
 )
 
 

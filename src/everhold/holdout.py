@@ -227,7 +227,7 @@ class Holdout:
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
             if sealed.training_rows:
                 found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, brief=True)
-                warn_of_dependence(found, stacklevel=4)
+                warn_of_dependence(found)
             store = LedgerStore.open(url)
             record = store.create(
                 name, configuration, bound_state(state, configuration), seal_key=key.seal_key,

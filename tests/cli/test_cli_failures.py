@@ -57,7 +57,7 @@ FAILURES = [
     (5, [*ASK, "--mean", "delay > 1", "--given", "delay"], "two conditions"),
     (5, [*ASK, "--accuracy", "sealed_predictions.csv"], "no guess"),
     (5, [*ASK, "--accuracy", "none.csv"], "check the path"),
-    (5, [*ASK, "--accuracy", "sealed.csv"], "leave the others out or name it"),
+    (5, [*ASK, "--accuracy", "sealed.csv"], "leave the others out, or name it with --column"),
     (5, [*ASK, "--accuracy", "sealed.csv", "--column", "x"], "expected one of"),
     (5, [*ASK, "--accuracy", "s.db"], "expected .csv, .tsv or .parquet"),
     (5, [*ASK, "--accuracy", "broken.parquet"], "cannot be read"),

@@ -1,1 +1,1 @@
-"""The demonstration and the coverage studies, run from the command line and by the tests."""
+"""The laboratory of everhold: what proves it, attacks it, repeats the papers and shows it."""

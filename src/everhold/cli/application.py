@@ -54,7 +54,8 @@ def everhold(
       everhold certificate save flights.db flights --output flights.html
           writes the promise down and signs it
 
-    No data at hand? 'everhold demo' plays the story on real flights.
+    No data at hand? 'everhold demo' plays the story on real flights; it comes
+    with everhold-lab, the folder lab/ of the source.
 
     With --mechanism privacy_budget, one budget also pays to choose among models,
     to find a quantile or the first of many questions above a threshold, and to
@@ -76,6 +77,7 @@ def everhold(
         7  rows, ledger or certificate were altered
         8  the steward's key is missing or another one
         9  the dependence model does not fit the rows
+       10  a certificate of another version, whose words were not checked
       130  interrupted
     """
 
@@ -84,4 +86,7 @@ _MODULES = (plan, holdouts, allotments, purchases, diagnose, dependence, ledger,
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)
 for point in entry_points(group="everhold.commands"):  # of other distributions, such as everhold-lab
-    point.load()(app)
+    try:
+        point.load()(app)
+    except Exception:  # everhold's own commands must not need them
+        sys.stderr.write(f"warning: the commands of {point.module} cannot be loaded; install it again, or remove it\n")

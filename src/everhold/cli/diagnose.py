@@ -52,7 +52,7 @@ def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOp
             advice = found.suggestion(suspect, shell=True)
             note(f"{suspect.column}: if rows were drawn together or follow each other, declare {advice}")
         if not found.suspects:
-            note("no column speaks clearly against what is declared")
+            note("no clear column is suspect: rows that share its values are as alike as was declared")
         if found.informative:
             note(informed(found.declared, found.informative))
         for left_out in found.notes:

@@ -7,13 +7,12 @@ neighbours like a series that forgets at once. Its averages wander all the same.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from everhold.dependence.stretches import wandering_of_values
-from everhold.errors import DependenceError, DependenceWarning
+from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,16 +26,13 @@ __all__ = ["warn_of_long_memory"]
 _LEVEL = 1e-3  # of a warning where the model is right, all outcomes together
 
 
-def warn_of_long_memory(
-    model: SeriesModel, outcomes: Sequence[NDArray[np.float64]], *, state: str, stacklevel: int = 3
-) -> None:
+def warn_of_long_memory(model: SeriesModel, outcomes: Sequence[NDArray[np.float64]], *, state: str) -> None:
     """Hold the averages of long stretches of the rows that a model was fitted to against what it says they vary.
 
     Args:
         model: The fitted model.
         outcomes: Numbers in the order of the rows, one array for each thing to look at, each of shape (rows,).
         state: Name of the column, for the message.
-        stacklevel: As for `warnings.warn`.
 
     Warns:
         DependenceWarning: If the rows are clearly worth less than the model says.
@@ -61,5 +57,5 @@ def warn_of_long_memory(
                 f"declare this model; number stretches of at least {stretch:,} rows in a row in a column and declare "
             )
             told = (f"{text}{declared}" for declared in ("Groups('stretch')", "--groups stretch"))
-            warnings.warn(DependenceWarning(next(told), for_shell=next(told)), stacklevel=stacklevel)
+            warn_caller(DependenceWarning(next(told), for_shell=next(told)))
             return

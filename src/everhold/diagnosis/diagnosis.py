@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from everhold.diagnosis.findings import Finding, corrected, group_findings, lie_
 from everhold.diagnosis.group_sizes import informative_sizes
 from everhold.diagnosis.orders import FILE_ORDER
 from everhold.display import Display, text_table
-from everhold.errors import DependenceError, DependenceWarning
+from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import tuned_mechanism
 
 if TYPE_CHECKING:
@@ -282,19 +281,18 @@ def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
     return tuned.promise().radius
 
 
-def warn_of_dependence(diagnosis: Diagnosis, *, stacklevel: int = 3) -> None:
+def warn_of_dependence(diagnosis: Diagnosis) -> None:
     """Warn if training rows are clearly worth less than is declared, or if the sizes of groups carry information.
 
     Args:
         diagnosis: Of the training rows.
-        stacklevel: As for `warnings.warn`.
     """
     if diagnosis.suspects:
         text, for_shell = (_warning(diagnosis, shell=shell) for shell in (False, True))
-        warnings.warn(DependenceWarning(text, for_shell=for_shell), stacklevel=stacklevel)
+        warn_caller(DependenceWarning(text, for_shell=for_shell))
     if diagnosis.informative:
         text = informed(diagnosis.declared, diagnosis.informative)
-        warnings.warn(DependenceWarning(text), stacklevel=stacklevel)
+        warn_caller(DependenceWarning(text))
 
 
 def informed(declared: DependenceModel, outcomes: Sequence[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import numpy as np
 
 from everhold.dependence.stretches import stretch_of_rows, wandering_of_means
 from everhold.diagnosis.orders import declared_columns
-from everhold.errors import DependenceError, DependenceWarning
+from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,16 +91,15 @@ def _watch(mechanism: Mechanism) -> Watch:
     return Watch(declared_columns(mechanism.dependence), rows_for_one)
 
 
-def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]], *, stacklevel: int = 7) -> None:
+def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]]) -> None:
     """Warn of questions whose values on the training rows are worth less than is promised.
 
     Args:
         found: Questions as people read them, with what was found.
-        stacklevel: As for `warnings.warn`.
     """
     for shown, worth in found:
         text, for_shell = (_warning(shown, worth, advice) for advice in ("eh.Groups('stretch')", "--groups stretch"))
-        warnings.warn(DependenceWarning(text, for_shell=for_shell), stacklevel=stacklevel)
+        warn_caller(DependenceWarning(text, for_shell=for_shell))
 
 
 def _warning(shown: str, found: QuestionWorth, advice: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.dependence import DependenceModel, Independent
 from everhold.display import Display
-from everhold.errors import VacuousGuaranteeWarning
+from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.guarantees.published import STATEMENTS
 from everhold.mechanisms import MECHANISMS
 from everhold.mechanisms.guess_and_check import planned_overfits
@@ -344,10 +343,10 @@ def _warn_if_vacuous(made: Plan) -> None:
     radii = [made.best.radius, made.wished_radius]
     for radius in radii:
         if radius is not None and radius >= _VACUOUS:
-            warnings.warn(
-                f"the radius {radius:.2f} is half the range or more and promises nothing; plan for more rows, fewer "
-                "questions or fewer overfits",
-                VacuousGuaranteeWarning,
-                stacklevel=3,
+            warn_caller(
+                VacuousGuaranteeWarning(
+                    f"the radius {radius:.2f} is half the range or more and promises nothing; plan for more rows, fewer "
+                    "questions or fewer overfits"
+                )
             )
             return

@@ -80,7 +80,7 @@ class PredictionTable:
         unnamed = "" if row_id is not None else " and this holdout was created without row_id=, so that no ids are used"
         raise QueryRejected(
             f"{self.name} has the columns {self._listed()}{unnamed}; expected one column of predictions, as in "
-            f"{_example(row_id)}; leave the others out or name it; nothing was charged"
+            f"{_example(row_id)}; leave the others out, or name it with --column; nothing was charged"
         )
 
     def _listed(self) -> str:

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from everhold.errors import DependenceWarning, HoldoutRejected
+from everhold.errors import DependenceWarning, HoldoutRejected, warn_caller
 from everhold.queries.expressions.sql import quoted
 
 if TYPE_CHECKING:
@@ -91,12 +90,12 @@ def check_equal_rows(
         if more_pairs_than_chance(found):
             doubled = max(doubled, found.share)
     if doubled >= _FEW:
-        warnings.warn(
-            f"{100.0 * doubled:.3g}% of the sealed rows equal a training row, and more rows are there twice than "
-            "chance gives; rows that were doubled before they were split are known from the training set: remove the "
-            "doubles, and split again",
-            DependenceWarning,
-            stacklevel=4,
+        warn_caller(
+            DependenceWarning(
+                f"{100.0 * doubled:.3g}% of the sealed rows equal a training row, and more rows are there twice than "
+                "chance gives; rows that were doubled before they were split are known from the training set: remove the "
+                "doubles, and split again"
+            )
         )
 
 

