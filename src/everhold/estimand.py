@@ -40,7 +40,7 @@ FEATURES = (SEALED, PUBLIC)
 """What may be declared of the features."""
 
 KINDS_GIVEN_FEATURES = (Independent.kind, Groups.kind)
-"""How labels may hang together that are looked at with all features given."""
+"""How labels may depend on each other that are looked at with all features given."""
 
 ABOUT = "about"
 """Field of an entry's description, beside what identifies the question: it is about predictions by position."""
@@ -57,7 +57,7 @@ def check_features(features: str, *, label: str | None, mechanism: Mechanism) ->
     Raises:
         ValueError: If it is none of `FEATURES`.
         HoldoutRejected: If the features are public, and there is no label to ask about, or rows of one law are needed.
-        DependenceError: If they are public, and the rows hang together otherwise than in groups.
+        DependenceError: If they are public, and the rows depend on each other otherwise than in groups.
     """
     if features not in FEATURES:
         raise ValueError(f"features is {features!r}; expected 'sealed' or 'public'; nothing was created")
@@ -82,7 +82,7 @@ def check_features(features: str, *, label: str | None, mechanism: Mechanism) ->
 
 
 def _known_given_features(dependence: DependenceModel) -> bool:
-    """Whether the labels hang together as declared when all features are known."""
+    """Whether the labels depend on each other as declared when all features are known."""
     return dependence.kind in KINDS_GIVEN_FEATURES
 
 

@@ -171,7 +171,7 @@ class Holdout:
                 10, or one for each question if there are fewer.
             confidence: Probability with which all intervals hold together.
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-            dependence: How the sealed rows hang together; `Independent` by default.
+            dependence: How the sealed rows depend on each other; `Independent` by default.
             allow_vacuous: Seal the rows even if the radius is half the range or more, so that nothing is promised.
             most_rows: The most rows that either table may have; a larger one is refused before it is read.
             again: Seal rows that are sealed in this storage already. Budgets do not add up: the promise then holds only
@@ -597,7 +597,7 @@ class Holdout:
         }
 
     def diagnose(self) -> Diagnosis:
-        """Whether the rows hang together, judged by the training rows alone; asks nothing and costs nothing.
+        """Whether the rows depend on each other, judged by the training rows alone; asks nothing and costs nothing.
 
         Raises:
             DependenceError: If there are no training rows.

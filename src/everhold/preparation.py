@@ -250,9 +250,9 @@ class Preparation:
         if guess is None:
             if self.mechanism.needs_guess and not self.answered(bound.question):
                 raise QueryRejected(
-                    f"{self.mechanism.name} confirms guesses, and there is no guess for this question: the holdout "
-                    "has no training rows that it can be evaluated on; expected ask(query, guess=0.8) with your own "
-                    "estimate, or training predictions as in accuracy(sealed, training=...); nothing was charged"
+                    f"{self.mechanism.name} confirms guesses, and there is no guess for this question, which cannot be "
+                    "evaluated on training rows; expected your own estimate, as in ask(query, guess=0.8) or --guess, "
+                    "or predictions for the training rows (training=, --training-predictions); nothing was charged"
                 )
             return -1
         mean = bound.to_mean(as_float(guess))

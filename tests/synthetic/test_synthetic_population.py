@@ -148,7 +148,7 @@ def test_a_learned_model_takes_its_miss_from_beta():
 
 
 class Trained(Groups):
-    """Rows that hang together with the training rows."""
+    """Rows that depend on each other with the training rows."""
 
     def training_distance(self):
         return 0.02

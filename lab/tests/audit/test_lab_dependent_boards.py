@@ -1,4 +1,4 @@
-"""Populations that copy: each row for itself is uniform, and rows hang together as their model says."""
+"""Populations that copy: each row for itself is uniform, and rows depend on each other as their model says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Populations whose rows hang together, and mechanisms that are told so or not, for the coverage studies."""
+"""Populations whose rows depend on each other, and mechanisms that are told so or not, for the coverage studies."""
 
 from __future__ import annotations
 

@@ -86,10 +86,10 @@ _HOW_TO_TELL = {
     ),
 }
 _HOW_TO_TELL_OTHERWISE = (
-    "The declared dependence is wrong if rows hang together in a way that it leaves out. To check, ask how the "
+    "The declared dependence is wrong if rows depend on each other in a way that it leaves out. To check, ask how the "
     "rows were collected, and hold the declaration against what is known about them from elsewhere. The answers "
     "themselves cannot show it.",
-    "If rows hang together more than was declared, the intervals are too narrow.",
+    "If rows depend on each other more than was declared, the intervals are too narrow.",
 )
 _UNSEEN = {
     "sealed": (
@@ -238,8 +238,8 @@ _TRANSFER_OF_DEPENDENT_ROWS = (
     "the declared dependence, and not that row alone; it is the average over rows (statement S4)."
 )
 _CONCENTRATION_OF_DEPENDENT_ROWS = (
-    "Rows that hang together say less than independent ones. In the bound, n is not the number of rows but the number "
-    "of independent rows that they are worth under the declared dependence (statement S5), called effective rows here."
+    "Rows that depend on each other say less than independent ones. In the bound, n is not the number of rows but the "
+    "number of independent rows that they are worth under the declared dependence (statement S5), called effective rows here."
 )
 _LESS_THAN_BETA = (
     "Beta is smaller than one minus the probability of the promise: the difference pays for the chance that the "

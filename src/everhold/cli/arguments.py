@@ -48,7 +48,7 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How the result i
 
 ModelOption = Annotated[
     Path | None,
-    typer.Option(help="How the rows hang together: a JSON file, as 'everhold dependence fit' writes it."),
+    typer.Option(help="How the rows depend on each other: a JSON file, as 'everhold dependence fit' writes it."),
 ]
 
 

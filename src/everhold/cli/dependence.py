@@ -41,7 +41,7 @@ _MEANING = {
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
 ModelArgument = Annotated[
-    Path, typer.Option("--model", metavar="FILE.json", help="How the rows hang together: a dependence model.")
+    Path, typer.Option("--model", metavar="FILE.json", help="How the rows depend on each other: a dependence model.")
 ]
 ChartOption = Annotated[Path | None, typer.Option(help="Also draw a picture to this .svg or .html file.")]
 
@@ -83,7 +83,7 @@ def fit(
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    r"""Learn from training rows how rows hang together, and print the model.
+    r"""Learn from training rows how rows depend on each other, and print the model.
 
     Example:
       everhold dependence fit train.parquet --kind markov_chain \

@@ -1,4 +1,4 @@
-"""The command `diagnose`: do the rows hang together?"""
+"""The command `diagnose`: do the rows depend on each other?"""
 
 from __future__ import annotations
 

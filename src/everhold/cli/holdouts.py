@@ -105,7 +105,7 @@ def create(
         typer.Option(help="Rows with equal values of this column belong together.", rich_help_panel=_ROWS),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="How the rows hang together: a JSON file.", rich_help_panel=_ROWS)
+        Path | None, typer.Option(help="How the rows depend on each other: a JSON file.", rich_help_panel=_ROWS)
     ] = None,
     independent: Annotated[
         bool,
@@ -200,7 +200,7 @@ def create(
 
 
 def _declared(*, groups: str | None, model: Path | None, independent: bool) -> DependenceModel | None:
-    """How the rows hang together, if anything was said about it."""
+    """How the rows depend on each other, if anything was said about it."""
     from everhold.dependence import Groups, Independent
 
     if independent:

@@ -1,4 +1,4 @@
-"""How sealed rows hang together."""
+"""How sealed rows depend on each other."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class RowStructure(Protocol):
 
 
 class DependenceModel(ABC):
-    """How sealed rows hang together (theory, section 4).
+    """How sealed rows depend on each other (theory, section 4).
 
     Models are frozen, hashable and comparable.
 

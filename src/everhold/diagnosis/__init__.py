@@ -1,4 +1,4 @@
-"""Do the rows hang together? Looks at the training rows only, so that nothing of the sealed ones leaks."""
+"""Do the rows depend on each other? Looks at the training rows only, so that nothing of the sealed ones leaks."""
 
 from everhold.diagnosis.columns import OpenRows, columns_of
 from everhold.diagnosis.diagnosis import Diagnosis, diagnose_file, diagnose_rows, informed, warn_of_dependence

@@ -1,4 +1,4 @@
-"""Do the rows hang together? What the training rows say, and what the promise would be if they did."""
+"""Do the rows depend on each other? What the training rows say, and what the promise would be if they did."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class GaussianNoise(AdditiveNoise):
         """By how much the eps of m discrete Gaussians may exceed that of continuous ones (docs/theory, the grid).
 
         ``m (1/8 + (40 + R/s)^2 / 24) / s^2`` for the scale s and the full range R of a sum, both in grid steps: so far
-        may the sum of a neighbour be shifted when the rows hang together, and out there the two laws differ most.
+        may the sum of a neighbour be shifted when rows depend on each other, and out there the two laws differ most.
         """
         reach = _FAR_OUT + self.steps / scale
         return self.queries * (0.125 + reach**2 / 24.0) / scale**2

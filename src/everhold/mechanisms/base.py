@@ -169,7 +169,7 @@ class Mechanism(ABC):
         rows: Number of sealed rows n.
         queries: Number of questions m that is planned for.
         confidence: 1 - beta, in (0, 1).
-        dependence: How the rows hang together.
+        dependence: How the rows depend on each other.
         unit: Grid steps between the row values 0 and 1 (theory, section 6).
     """
 

@@ -64,7 +64,7 @@ def rows_needed(
             each question if there are fewer.
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        dependence: How the rows hang together; independent by default.
+        dependence: How the rows depend on each other; independent by default.
 
     Returns:
         Mechanism to rows, exactly: with one row less the radius is above the wish. None where more rows are needed
@@ -103,7 +103,7 @@ def queries_allowed(
         overfits: Answers that may come from the holdout, for mechanisms that check guesses; by default 10.
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        dependence: How the rows hang together; independent by default.
+        dependence: How the rows depend on each other; independent by default.
 
     Returns:
         Mechanism to questions, exactly: with one question more the radius is above the wish. 0 where not even one

@@ -99,7 +99,7 @@ class Plan(Display):
         overfits: Answers that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta.
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        dependence: How the rows hang together.
+        dependence: How the rows depend on each other.
         wished_radius: The radius for which rows and questions were asked; None if they were not.
         lines: One line for each mechanism.
         published: One line for each published statement.
@@ -247,7 +247,7 @@ def plan(
         confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once.
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
             Mechanisms without guesses ignore it.
-        dependence: How the rows hang together; independent by default.
+        dependence: How the rows depend on each other; independent by default.
         radius: A half-width; then every line also says which rows it needs and how many questions it allows.
 
     Warns:
@@ -345,8 +345,8 @@ def _warn_if_vacuous(made: Plan) -> None:
         if radius is not None and radius >= _VACUOUS:
             warn_caller(
                 VacuousGuaranteeWarning(
-                    f"the radius {radius:.2f} is half the range or more and promises nothing; plan for more rows, fewer "
-                    "questions or fewer overfits"
+                    f"the radius {radius:.2f} is half the range or more and promises nothing; plan for more rows, "
+                    "fewer questions or fewer overfits"
                 )
             )
             return

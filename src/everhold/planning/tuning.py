@@ -74,12 +74,12 @@ def best_mechanism(
         overfits: Answers that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        dependence: How the rows hang together; independent by default.
+        dependence: How the rows depend on each other; independent by default.
         with_guesses: Whether every question comes with a guess, such as a training estimate.
 
     Raises:
         ValueError: If the wish makes no sense.
-        DependenceError: If no mechanism can serve rows that hang together so.
+        DependenceError: If no mechanism can serve rows that depend on each other in this way.
     """
     wish: dict[str, Any] = {
         "rows": rows, "queries": queries, "overfits": overfits, "confidence": confidence, "slack": slack,

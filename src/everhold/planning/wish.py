@@ -32,7 +32,7 @@ class Wish:
         overfits: Answers B that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta, in (0, 1).
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
-        dependence: How the rows hang together.
+        dependence: How the rows depend on each other.
 
     Raises:
         ValueError: If the wish makes no sense.

@@ -300,7 +300,7 @@ def statistic_purchase(
     if not isinstance(mechanism.dependence, Independent):
         raise QueryRejected(
             "a statistic of low sensitivity is promised something for independent rows only, and these rows were "
-            "declared to hang together; expected means, gradients, choices or quantiles; nothing was charged"
+            "declared to depend on each other; expected means, gradients, choices or quantiles; nothing was charged"
         )
     if mechanism.unit < 2 or 1 / grid.share > _MOST_STEPS:
         raise QueryRejected(

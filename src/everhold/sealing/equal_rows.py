@@ -93,8 +93,8 @@ def check_equal_rows(
         warn_caller(
             DependenceWarning(
                 f"{100.0 * doubled:.3g}% of the sealed rows equal a training row, and more rows are there twice than "
-                "chance gives; rows that were doubled before they were split are known from the training set: remove the "
-                "doubles, and split again"
+                "chance gives; rows that were doubled before they were split are known from the training set: remove "
+                "the doubles, and split again"
             )
         )
 

@@ -73,7 +73,7 @@ class Synthesizer(ABC):
         queries: The family of questions that the table shall answer.
         rows: Number of sealed rows n.
         confidence: 1 - beta, in (0, 1).
-        dependence: How the rows hang together.
+        dependence: How the rows depend on each other.
         fixed_questions: Whether the family was fixed before anything that depends on the sealed rows was seen. Then
             Hoeffding's bound for all of them (S5) may be the smaller one.
 

@@ -1,4 +1,4 @@
-"""The demonstration: a bare test set, the same flights behind everhold, and what they are worth if they hang together.
+"""The demonstration: a bare test set, the same flights behind everhold, and their worth if they depend on each other.
 
 Act 1 lets an analyst climb a bare test set. Act 2 lets the same analyst, and then an honest one, work on the same
 flights, sealed. Act 3 declares that flights of one hour at one airport move together, and lets the honest one ask anew.

@@ -1,4 +1,4 @@
-"""Records of +-1 attributes that hang together in blocks, and classifiers that vote with some of them.
+"""Records of +-1 attributes that depend on each other in blocks, and classifiers that vote with some of them.
 
 The label is a fair coin. An attribute is the label times an *agreement*, -1 or 1, and agreements do not depend on the
 label. Attributes stand in blocks: an agreement copies the coin of its block with probability 1/2 and is a coin of its

@@ -1,4 +1,4 @@
-"""What rows that hang together cost, and what happens to a promise that was made as if they did not."""
+"""What rows that depend on each other cost, and what happens to a promise that was made as if they did not."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class DependenceExperiment(Experiment):
     source: ClassVar[str] = "Statements S1, S3, S4 and S5 of everhold; coverage by simulation"
     about: ClassVar[str] = (
         "Rows copy each other: all rows of a group carry one record, or each row of a series repeats the one before "
-        "with some probability. The value of every question is 1/2, however strongly the rows hang together. A hill "
-        "climber asks two mechanisms about rules and votes, once with the right dependence model declared and once "
+        "with some probability. The value of every question is 1/2, however strongly the rows depend on each other. A "
+        "hill climber asks two mechanisms about rules and votes, once with the right dependence model declared and once "
         "with independent rows declared. The right model states fewer effective rows and a larger radius, and keeps "
         "its promise. The wrong one promises the same however few rows there really are. For a Gaussian AR(1) the "
         "promise is computed alone."

@@ -85,7 +85,7 @@ class MarkovQuiltMechanism(Display):
 
     The noise scale is ``lipschitz * max_i min_Q (|N_i| + 1)/(epsilon - I(X_Q <~ X_i))`` over the quilts Q of row i with
     the nearby rows N_i, where I is the max-influence of the row on its quilt; quilts whose influence reaches epsilon do
-    not count, and the empty one, with all rows that hang together nearby and no influence, always does.
+    not count, and the empty one, with all rows that depend on each other nearby and no influence, always does.
 
     Args:
         model: A `MarkovChain`, a `BayesianNetwork`, a `MarkovNetwork` or a `FactorModel`. Several series of a chain are

@@ -97,7 +97,7 @@ def corrected_level(
         level: Wished probability of a false rejection, in (0, 1).
         bits: k, the beta-approximate max-information of the session.
         failure: beta, in [0, level); for dependent rows also less than what the model leaves of the level.
-        dependence: How the rows hang together, bound to these very rows, such as ``holdout.mechanism.dependence``;
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
             independent by default.
 
     Raises:
@@ -119,7 +119,7 @@ def corrected_p_value(
         p_value: P-value of the test as if it had been chosen before, in [0, 1]; right for rows that depend as these do.
         bits: k, the beta-approximate max-information of the session.
         failure: beta, in [0, 1).
-        dependence: How the rows hang together, bound to these very rows, such as ``holdout.mechanism.dependence``;
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
             independent by default.
 
     Raises:
@@ -149,7 +149,7 @@ def max_information_bits(
         curve: Hockey-stick curve of the whole session for one replaced row.
         rows: n.
         failure: beta, in (0, 1).
-        dependence: How the rows hang together; independent by default.
+        dependence: How the rows depend on each other; independent by default.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -175,7 +175,7 @@ def selected_level(level: float, *, log_inverse_weight: float, dependence: Depen
     Args:
         level: Wished probability of a false rejection, in (0, 1).
         log_inverse_weight: ln(1 / w), at least 0; ln N for equal weights.
-        dependence: How the rows hang together, bound to these very rows, such as ``holdout.mechanism.dependence``;
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
             independent by default.
 
     Raises:
@@ -255,7 +255,7 @@ def max_information_radius(
         confidence: 1 - beta, in (0, 1).
         bits: k, the beta'-approximate max-information of the session.
         failure: beta', in [0, beta); for dependent rows also less than what the model leaves of beta.
-        dependence: How the rows hang together, bound to these very rows, such as ``holdout.mechanism.dependence``;
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
             independent by default.
 
     Raises:
@@ -295,7 +295,7 @@ def post_selection_radius(
         curve: Hockey-stick curve of the whole session for one replaced row; `PureCurve(0.0)` before any question.
         rows: n.
         confidence: 1 - beta, in (0, 1).
-        dependence: How the rows hang together, bound to these very rows, such as ``holdout.mechanism.dependence``;
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
             independent by default.
             Its leakage takes the place of the curve (S4), and training rows are counted there.
 

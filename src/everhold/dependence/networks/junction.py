@@ -35,7 +35,7 @@ def refuse_large(cells: int) -> None:
     if cells > MOST_CELLS:
         raise DependenceError(
             f"a table of {cells} combinations of states is needed; expected at most {MOST_CELLS}; take quilts of "
-            "fewer rows, or a model whose rows hang together less",
+            "fewer rows, or a model whose rows depend on each other less",
             cells=cells,
         )
 

@@ -107,7 +107,7 @@ def quilt_behind(graph: Graph, row: int, cut: Iterable[int]) -> Quilt:
 
 
 def empty_quilt(graph: Graph, row: int) -> Quilt:
-    """All rows that hang together with the row are nearby; those of other components are remote."""
+    """All rows that depend on each other with the row are nearby; those of other components are remote."""
     return Quilt(row, tuple(node for node in graph.component(row) if node != row), ())
 
 
