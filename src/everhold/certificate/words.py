@@ -239,7 +239,8 @@ _TRANSFER_OF_DEPENDENT_ROWS = (
 )
 _CONCENTRATION_OF_DEPENDENT_ROWS = (
     "Rows that depend on each other say less than independent ones. In the bound, n is not the number of rows but the "
-    "number of independent rows that they are worth under the declared dependence (statement S5), called effective rows here."
+    "number of independent rows that they are worth under the declared dependence (statement S5), its effective "
+    "rows."
 )
 _LESS_THAN_BETA = (
     "Beta is smaller than one minus the probability of the promise: the difference pays for the chance that the "

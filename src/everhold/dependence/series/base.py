@@ -229,8 +229,8 @@ class SeriesModel(DependenceModel):
                 DependenceWarning(
                     f"training rows lie {facts.training} the sealed rows, and gap=math.inf says that they are another "
                     "series that is independent of the sealed one, as another station's days are; if they are of the "
-                    "same series, the promise is false: seal a later stretch and declare its gap, or tell the series apart "
-                    "with groups=..."
+                    "same series, the promise is false: seal a later stretch and declare its gap, or tell the series "
+                    "apart with groups=..."
                 )
             )
         if self.step or self.fit_miss:
