@@ -62,8 +62,9 @@ class DependenceExperiment(Experiment):
         "Rows copy each other: all rows of a group carry one record, or each row of a series repeats the one before "
         "with some probability. The value of every question is 1/2, however strongly the rows depend on each other. A "
         "hill climber asks two mechanisms about rules and votes, once with the right dependence model declared and "
-        "once with independent rows declared. The right model states fewer effective rows and a larger radius, and keeps "
-        "its promise. The wrong one promises the same however few rows there really are. For a Gaussian AR(1) the "
+        "once with independent rows declared. The right model states fewer effective rows and a larger radius, and "
+        "keeps its promise. The wrong one promises the same however few rows there really are. For a Gaussian AR(1) "
+        "the "
         "promise is computed alone."
     )
     repetitions: ClassVar[int] = 50
