@@ -117,7 +117,9 @@ class Holdout:
         head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
         state_from(store.head(record.id, seal_key=key.seal_key, head_file=head_file).state, configuration)
         self._folder, schema = folder, schema_from(configuration)
-        sealed = _stored(folder / HOLDOUT_FILE, configuration["fingerprint"], schema, sealed=True)
+        sealed = _stored(
+            folder / HOLDOUT_FILE, configuration["fingerprint"], schema, sealed=True, order_key=key.order_key
+        )
         training = None
         if schema.training_rows:
             training = _stored(folder / TRAINING_FILE, configuration["training_fingerprint"], schema, sealed=False)
@@ -679,9 +681,17 @@ class Holdout:
         return entries
 
 
-def _stored(path: Path, fingerprint: str, schema: Schema, *, sealed: bool) -> StoredRows:
+def _stored(
+    path: Path, fingerprint: str, schema: Schema, *, sealed: bool, order_key: bytes | None = None
+) -> StoredRows:
     unchanged = UnchangedFile(path, fingerprint, what="holdout" if sealed else "training")
     rows = schema.rows if sealed else schema.training_rows
     return StoredRows(
-        path, rows=rows, columns=tuple(schema.columns), sealed=sealed, label=schema.label, unchanged=unchanged
+        path,
+        rows=rows,
+        columns=tuple(schema.columns),
+        sealed=sealed,
+        label=schema.label,
+        unchanged=unchanged,
+        order_key=order_key,
     )

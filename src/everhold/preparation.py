@@ -29,7 +29,7 @@ from everhold.sealing.probe import (
     try_on_public_rows,
     varied_rows,
 )
-from everhold.sealing.table import sealed_values
+from everhold.sealing.table import made_up_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -237,9 +237,8 @@ class Preparation:
         return [values], public
 
     def _observed_on_made_up(self, function: RowFunction, few: Table, many: Table) -> list[NDArray[Any]]:
-        rows = len(next(iter(many.values())))
         if not isinstance(function, EstimatedValues):
-            return [try_on_public_rows(function, few), sealed_values(function, many, rows)]
+            return [try_on_public_rows(function, few), made_up_values(function, many)]
         outputs = [try_estimator(function, table) for table in (few, many)]
         if outputs[1] is not None:
             check_rows_alone(function.predict, many, outputs[1])

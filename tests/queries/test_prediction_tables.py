@@ -223,3 +223,19 @@ def test_open_texts_are_no_classes(tmp_path):
     with classes(tmp_path, [f"answer {number}" for number in range(ROWS)]) as holdout:
         assert holdout.schema.classes is None
         assert holdout.ask(accuracy(["something else"] * ROWS)).charged == 1
+
+
+def test_a_series_with_an_index_of_its_own_is_joined_by_it_or_refused(tmp_path):
+    shuffled = pd.Series(LABELS[ORDER], index=pd.Index(IDS[ORDER], name="id"))
+    with create(tmp_path, "named", **named(IDS)) as holdout:
+        assert holdout.ask(accuracy(shuffled)).question == holdout.ask(accuracy(LABELS)).question
+        with pytest.raises(QueryRejected, match=r"index that does not count the rows.*nothing was charged"):
+            holdout.ask(accuracy(shuffled.rename_axis(None)))
+
+
+@pytest.mark.parametrize("form", [pd.Series, lambda values, index: pd.DataFrame({"p": values}, index=index)])
+def test_without_row_ids_a_shuffled_index_is_refused_and_a_counted_one_is_not(tmp_path, form):
+    with create(tmp_path, "plain", **{**named(IDS), "row_id": None}) as holdout:
+        with pytest.raises(QueryRejected, match=r"as in predictions.to_numpy\(\)"):
+            holdout.ask(accuracy(form(LABELS[ORDER], index=ORDER)))
+        assert holdout.ask(accuracy(form(LABELS, index=range(len(LABELS))))).source == "holdout"

@@ -20,7 +20,7 @@ from everhold.purchases.public_rows import columns_read, public_rows
 from everhold.queries.identity import behaviour_digest, content_digest
 from everhold.queries.vectors import LARGEST_VECTOR_UNIT, vectors_to_grid
 from everhold.sealing.probe import try_vectors_on_public_rows, varied_rows
-from everhold.sealing.table import sealed_values
+from everhold.sealing.table import made_up_values, sealed_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -149,8 +149,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         seen = [try_vectors_on_public_rows(self.function, public, dimension=self.dimension, clip=self.clip)]
         if preparation.training is None:
             varied = varied_rows({name: preparation.schema.columns[name] for name in names})
-            shape = (len(next(iter(varied.values()))), (int(self.dimension),))
-            seen.append(sealed_values(self.function, varied, *shape))
+            seen.append(made_up_values(self.function, varied, (int(self.dimension),)))
         content = content_digest(self.function) or self._token
         noise = VectorNoise(mechanism, int(self.dimension))
         return GradientPurchase(self, noise, self._scale(noise), names, {
@@ -213,10 +212,11 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
 
     def look(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
         """Sums of the rows' clipped vectors in grid units, shape (dimension,); a row of a fault counts as zero."""
-        table, dimension = sealed.table(self.names), int(self.query.dimension)
+        table, met, dimension = sealed.table(self.names), sealed.order_for_code, int(self.query.dimension)
         total, step = np.zeros(dimension, dtype=np.int64), max(_NUMBERS_AT_ONCE // dimension, 1)
         for start in range(0, sealed.rows, step):
-            part = {name: column[start : start + step] for name, column in table.items()}
+            rows = slice(start, start + step) if met is None else met[start : start + step]
+            part = {name: column[rows] for name, column in table.items()}
             vectors = sealed_values(self.query.function, part, min(step, sealed.rows - start), (dimension,))
             total += vectors_to_grid(vectors.astype(np.float64), clip=self.query.clip, unit=unit).sum(axis=0)
         return total

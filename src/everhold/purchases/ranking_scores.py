@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.preparation import Preparation
-    from everhold.queries.base import RowFunction, Table
+    from everhold.queries.base import RowFunction
+    from everhold.sealing.table import StoredRows
 
 __all__ = ["RankingQuery", "auc", "auc_of", "auc_sensitivity", "f1", "f1_of", "f1_sensitivity"]
 
@@ -177,16 +178,20 @@ class RankingQuery(PricedQuery[Answer]):
         return statistic_purchase(
             preparation,
             StatisticGrid(0.0, 1.0, self.sensitivity, preparation.mechanism.unit),
-            lambda sealed: self._value(function, sealed.table(names), sealed.rows),
+            lambda sealed: self._value(function, sealed, names, by_position=bound.by_position),
             {"kind": kind, **self.numbers, "label": preparation.schema.label, **bound.description, **seen},
             shown=f"{kind} of {whose}, {listed}",
             tolerance=self.tolerance,
             by_position=bound.by_position,
         )
 
-    def _value(self, function: RowFunction, table: Table, rows: int) -> Fraction:
+    def _value(self, function: RowFunction, sealed: StoredRows, names: Sequence[str], *, by_position: bool) -> Fraction:
         """A row on which an estimator fails counts as a negative row with the score 0: it moves no other row."""
-        pairs = np.nan_to_num(sealed_values(function, table, rows, (2,)).astype(np.float64), nan=-np.inf)
+        if by_position:
+            found = sealed_values(function, sealed.table(names), sealed.rows, (2,))
+        else:
+            found = sealed.values_of_code(function, names, (2,))
+        pairs = np.nan_to_num(found.astype(np.float64), nan=-np.inf)
         return self.statistic(pairs[:, 0], pairs[:, 1])
 
 

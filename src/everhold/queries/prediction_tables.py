@@ -6,7 +6,7 @@ Row ids are public: whoever predicts has to know them. So what is wrong with ids
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from numbers import Number
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PredictionTable", "prediction_table"]
 
+_NOT_COUNTED = (
+    "the predictions have an index that does not count the rows, so it may name them, and nothing here knows how; expected "
+    "predictions in the order of the rows, as in predictions.to_numpy(), or a table with the row ids that were named at "
+    "creation; nothing was charged"
+)
 _SHOWN = 3
 _LONGEST = 40
 
@@ -32,11 +37,13 @@ class PredictionTable:
         columns: Values by name, all equally many.
         name: How messages call it.
         column: The column of the predictions, where there are several.
+        counted: Whether the labels of the rows, if they have some, count them: 0, 1, 2 and so on.
     """
 
     columns: Mapping[str, Any]
     name: str = "the table of predictions"
     column: str | None = None
+    counted: bool = True
 
     def in_order(self, row_id: str | None, ids: Sequence[Any], *, rows_are: str) -> Any:
         """The predictions, one for each row in the order of the rows.
@@ -54,6 +61,8 @@ class PredictionTable:
                 f"{self.name} has the columns {self._listed()} and none of them is {row_id!r}, the id by which this "
                 f"holdout's rows are named; expected {_example(row_id)}; nothing was charged"
             )
+        if row_id is None and not self.counted:
+            raise QueryRejected(_NOT_COUNTED)
         values = self.columns[self._values_column(row_id)]
         values = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if row_id is None:
@@ -141,21 +150,33 @@ def prediction_table(predictions: object) -> PredictionTable | None:
     if predictions is None or isinstance(predictions, (PredictionTable, np.ndarray, type)):
         return predictions if isinstance(predictions, PredictionTable) else None
     source: Any = predictions
+    counted = _is_counted(getattr(source, "index", None))
     if isinstance(source, Mapping):
-        names = list(source)
-    elif hasattr(source, "column_names") and hasattr(source, "column"):  # Arrow
-        return _table(source.column_names, source.column)
-    elif hasattr(source, "columns") and hasattr(source, "__getitem__"):  # pandas and Polars
-        names = list(source.columns)
-    else:
+        return _table(list(source), source.__getitem__)
+    if hasattr(source, "index") and hasattr(source, "to_numpy") and not hasattr(source, "columns"):  # a pandas series
+        if source.index.name is not None and not counted:
+            return _table(
+                [source.index.name, "prediction"], [source.index, source.to_numpy()].__getitem__, by_place=True
+            )
+        if not counted:
+            raise QueryRejected(_NOT_COUNTED)
         return None
-    return _table(names, source.__getitem__)
+    if hasattr(source, "column_names") and hasattr(source, "column"):  # Arrow
+        return _table(source.column_names, source.column)
+    if hasattr(source, "columns") and hasattr(source, "__getitem__"):  # pandas and Polars
+        return replace(_table(list(source.columns), source.__getitem__), counted=counted)
+    return None
 
 
-def _table(names: Sequence[Any], column: Any) -> PredictionTable:
+def _is_counted(index: Any) -> bool:
+    """Whether the labels of rows say nothing but their order; lists have a method of that name."""
+    return index is None or callable(index) or np.array_equal(np.asarray(index), np.arange(len(index)))
+
+
+def _table(names: Sequence[Any], column: Any, *, by_place: bool = False) -> PredictionTable:
     if len({str(name) for name in names}) < len(names):
         raise QueryRejected("the predictions have columns of the same name; rename them; nothing was charged")
-    return PredictionTable({str(name): column(name) for name in names})
+    return PredictionTable({str(name): column(place if by_place else name) for place, name in enumerate(names)})
 
 
 def _is_missing(value: object) -> bool:

@@ -73,6 +73,11 @@ class StewardKey:
         """A key for message authentication, derived from the private half."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold ledger seal", "sha256")
 
+    @property
+    def order_key(self) -> bytes:
+        """A key for the secret order in which code meets the sealed rows."""
+        return hmac.digest(self._private.private_bytes_raw(), b"everhold order of rows", "sha256")
+
     def sign(self, message: bytes) -> str:
         """Ed25519 signature in hex."""
         return self._private.sign(message).hex()

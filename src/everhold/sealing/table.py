@@ -8,6 +8,7 @@ import threading
 import warnings
 import weakref
 from contextlib import nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -18,7 +19,7 @@ from everhold.queries.evaluation import UNIT, clip_to_grid, to_grid
 from everhold.queries.expressions import part_totals_sql, positioned_values_sql, stretch_totals_sql, totals_sql
 from everhold.queries.expressions.sql import quoted
 from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
-from everhold.sealing.probe import public_values
+from everhold.sealing.probe import check_rows_alone, public_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from everhold.queries.base import BoundQuery, RowFunction, Table
     from everhold.queries.expressions import RowValue
 
-__all__ = ["StoredRows", "sealed_values", "values_or_none"]
+__all__ = ["StoredRows", "made_up_values", "sealed_values", "values_or_none"]
 
 _EXPRESSIONS_AT_ONCE = 64
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
@@ -47,6 +48,7 @@ class StoredRows:
         columns: Names of all columns.
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
         label: Column without missing values that keeps its own type.
+        order_key: Makes the secret order in which code meets sealed rows; None for the order of the file.
         unchanged: Context around whatever needs the file, which finds out if it was changed; by default none.
     """
 
@@ -58,12 +60,14 @@ class StoredRows:
         columns: Sequence[str],
         sealed: bool,
         label: str | None = None,
+        order_key: bytes | None = None,
         unchanged: AbstractContextManager[None] | None = None,
     ) -> None:
         self._path = path
         self._columns = tuple(columns)
         self._sealed = sealed
         self._label = label
+        self._order_key = order_key
         self._unchanged = nullcontext() if unchanged is None else unchanged
         self._arrays: dict[str, NDArray[Any]] = {}
         self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
@@ -195,15 +199,40 @@ class StoredRows:
         return self._connection
 
     def _function_totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
-        table, fault = self.table(self._columns if query.reads is None else query.reads), query.at_fault
-        if self._sealed:
-            values = sealed_values(function, table, self.rows, fault=fault)
+        names, fault = self._columns if query.reads is None else query.reads, query.at_fault
+        if not self._sealed:
+            values = public_values(function, self.table(names), self.rows)
+        elif query.by_position:
+            values = sealed_values(function, self.table(names), self.rows, fault=fault)
         else:
-            values = public_values(function, table, self.rows)
+            values = self.values_of_code(function, names, fault=fault)
         if values.dtype == np.bool_ and parts == 1:
             return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
         grid = clip_to_grid(values, unit=unit, fault=fault) if self._sealed else to_grid(values, unit=unit)
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
+
+    def values_of_code(
+        self, function: RowFunction, names: Sequence[str], width: tuple[int, ...] = (), *, fault: float = 0.0
+    ) -> NDArray[Any]:
+        """Values of sealed rows by code, as in `sealed_values`: it meets the rows in a secret order.
+
+        So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
+        """
+        met = self.order_for_code
+        if met is None:
+            return sealed_values(function, self.table(names), self.rows, width, fault=fault)
+        table = {name: column[met] for name, column in self.table(names).items()}
+        found = sealed_values(function, table, self.rows, width, fault=fault)
+        values = np.empty_like(found)
+        values[met] = found
+        return values
+
+    @cached_property
+    def order_for_code(self) -> NDArray[np.int64] | None:
+        """Positions of the rows in the order in which code meets them; None for their own order."""
+        if self._order_key is None:
+            return None
+        return np.random.default_rng(int.from_bytes(self._order_key)).permutation(self.rows)
 
     def table(self, names: Sequence[str]) -> Table:
         """The named columns as NumPy arrays: numbers as float64, nan if missing; booleans, false if missing; objects.
@@ -285,6 +314,21 @@ def sealed_values(
               ((slice(None, middle), middle), (slice(middle, None), rows - middle))]  # fmt: skip
     values_of = [sealed_values(function, half, size, width, fault=fault).astype(np.float64) for half, size in halves]
     return np.concatenate(values_of)
+
+
+def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] = ()) -> NDArray[Any]:
+    """Values of made-up rows, on which code may fail, as far as it gives any.
+
+    Raises:
+        QueryRejected: If the value of a row depends on its place, or on other rows. Nothing is charged.
+    """
+
+    def values(rows: Table) -> NDArray[Any]:
+        return sealed_values(function, rows, len(next(iter(rows.values()))), width)
+
+    whole = values(table)
+    check_rows_alone(values, table, whole)
+    return whole
 
 
 def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[int, ...]) -> NDArray[Any] | None:
