@@ -1,4 +1,4 @@
-"""Code that looks at a row's place, against the rules: it is refused where that shows, and meets other rows where not."""
+"""Code that looks at a row's place: it is refused where that shows, and meets other rows where it does not."""
 
 import numpy as np
 import pytest

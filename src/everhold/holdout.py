@@ -147,6 +147,7 @@ class Holdout:
         dependence: DependenceModel | None = None,
         allow_vacuous: bool = False,
         most_rows: int = MOST_ROWS,
+        equal_rows: bool = False,
         again: bool = False,
         seed: int | None = None,
     ) -> Self:
@@ -176,6 +177,8 @@ class Holdout:
             dependence: How the sealed rows depend on each other; `Independent` by default.
             allow_vacuous: Seal the rows even if the radius is half the range or more, so that nothing is promised.
             most_rows: The most rows that either table may have; a larger one is refused before it is read.
+            equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features
+                with labels drawn anew. Otherwise more of them than chance gives are refused.
             again: Seal rows that are sealed in this storage already. Budgets do not add up: the promise then holds only
                 for questions that were chosen without any answer of the other holdout, and certificates say so.
             seed: For simulations only: noise that can be predicted. The certificate then says so.
@@ -209,7 +212,13 @@ class Holdout:
         store: LedgerStore | None = None
         try:
             sealed = seal_rows(
-                folder, holdout=holdout, training=training, label=label, row_id=row_id, most_rows=most_rows
+                folder,
+                holdout=holdout,
+                training=training,
+                label=label,
+                row_id=row_id,
+                most_rows=most_rows,
+                equal_rows=equal_rows,
             )
             with FileStructure(folder, sealed) as structure:
                 chosen = chosen_mechanism(

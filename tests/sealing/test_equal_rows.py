@@ -133,3 +133,12 @@ def test_nothing_is_said_about_tables_without_content(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         seal(tmp_path / "s", {"number": np.arange(50)}, {"number": np.arange(50)})
+
+
+def test_a_design_that_repeats_its_settings_is_said_to_be_one(tmp_path):
+    """All settings on both sides, each with an outcome tossed anew: chance alone would not have put them so."""
+    settings = {"dose": np.repeat(np.arange(50), 40), "batch": np.tile(np.arange(40), 50)}
+    sides = [{**settings, **tossed(seed, 2_000)} for seed in (0, 1)]
+    with pytest.raises(HoldoutRejected, match="equal_rows=True"):
+        seal(tmp_path / "refused", *sides)
+    assert seal(tmp_path / "said", *sides, equal_rows=True).rows == 2_000

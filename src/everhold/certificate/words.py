@@ -255,9 +255,9 @@ _NOT_PROMISED = (
     "Truth about another population than the one the rows were drawn from, or about the same one at another time.",
     "Anything that was asked of these rows outside everhold, or through another holdout that was made from them or "
     "from rows that depend on them.",
-    "Anything, the other answers included, if a Python function was asked that looks at several rows at once, or at "
-    "a row's place, or a statistic that one row can move by more than its declared sensitivity: then the noise was too small for what it "
-    "hid. everhold tries both on training or made-up rows, which does not prove it.",
+    "Anything, the other answers included, if a Python function was asked that looks at several rows at once or at a "
+    "row's place, or a statistic that one row can move by more than its declared sensitivity: then the noise was too "
+    "small for what it hid. everhold tries both on training or made-up rows, which does not prove it.",
     "That an analyst reads an answer rightly, or that a question measures what it is meant to measure.",
     "Anything about who asked, or about what the steward did, who sealed the rows and holds the key: the certificate "
     "binds what the ledger holds, and nothing else.",

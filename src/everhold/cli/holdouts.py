@@ -139,6 +139,14 @@ def create(
     ] = 0.0,
     most_rows: Annotated[int, typer.Option(help="The most rows that either file may have.", rich_help_panel=_ROWS)] = 2
     ** 26,
+    equal_rows: Annotated[
+        bool,
+        typer.Option(
+            "--equal-rows",
+            help="Equal rows in both files are no copies, but a design that repeats its settings.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = False,
     again: Annotated[
         bool,
         typer.Option(
@@ -192,7 +200,7 @@ def create(
             *place, holdout=holdout, training=training, label=label, row_id=row_id, features=features.value,
             mechanism=mechanism, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
             dependence=_declared(groups=groups, model=model, independent=independent), again=again,
-            allow_vacuous=allow_vacuous, most_rows=most_rows,
+            allow_vacuous=allow_vacuous, most_rows=most_rows, equal_rows=equal_rows,
         )  # fmt: skip
     with created:
         promise = created.certificate().promise

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["PredictionTable", "prediction_table"]
 
 _NOT_COUNTED = (
-    "the predictions have an index that does not count the rows, so it may name them, and nothing here knows how; expected "
-    "predictions in the order of the rows, as in predictions.to_numpy(), or a table with the row ids that were named at "
-    "creation; nothing was charged"
+    "the predictions have an index that does not count the rows, so it may name them; expected predictions in the "
+    "order of the rows, as in predictions.to_numpy(), or a table with the row ids that were named at creation; nothing "
+    "was charged"
 )
 _SHOWN = 3
 _LONGEST = 40
@@ -155,9 +155,8 @@ def prediction_table(predictions: object) -> PredictionTable | None:
         return _table(list(source), source.__getitem__)
     if hasattr(source, "index") and hasattr(source, "to_numpy") and not hasattr(source, "columns"):  # a pandas series
         if source.index.name is not None and not counted:
-            return _table(
-                [source.index.name, "prediction"], [source.index, source.to_numpy()].__getitem__, by_place=True
-            )
+            columns = {str(source.index.name): source.index, "prediction": source.to_numpy()}
+            return _table(list(columns), columns.__getitem__)
         if not counted:
             raise QueryRejected(_NOT_COUNTED)
         return None
@@ -173,10 +172,10 @@ def _is_counted(index: Any) -> bool:
     return index is None or callable(index) or np.array_equal(np.asarray(index), np.arange(len(index)))
 
 
-def _table(names: Sequence[Any], column: Any, *, by_place: bool = False) -> PredictionTable:
+def _table(names: Sequence[Any], column: Any) -> PredictionTable:
     if len({str(name) for name in names}) < len(names):
         raise QueryRejected("the predictions have columns of the same name; rename them; nothing was charged")
-    return PredictionTable({str(name): column(place if by_place else name) for place, name in enumerate(names)})
+    return PredictionTable({str(name): column(name) for name in names})
 
 
 def _is_missing(value: object) -> bool:

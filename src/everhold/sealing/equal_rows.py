@@ -83,7 +83,8 @@ def check_equal_rows(
             raise HoldoutRejected(
                 f"{found.shared:,} of the sealed rows ({100.0 * found.share:.3g}%) equal a training row, more than "
                 "chance gives; expected training rows that are not sealed; a holdout that was trained on proves "
-                "nothing: remove the equal rows from the training set; nothing was created",
+                "nothing: remove the equal rows from the training set, or say equal_rows=True (--equal-rows) if a "
+                "design repeats them; nothing was created",
                 shared=found.shared,
                 share=found.share,
             )

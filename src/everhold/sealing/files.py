@@ -63,6 +63,7 @@ def seal_rows(
     label: str | None,
     row_id: str | None,
     most_rows: int = MOST_ROWS,
+    equal_rows: bool = False,
 ) -> SealedFiles:
     """Check the rows and write them to an existing, private folder.
 
@@ -73,6 +74,7 @@ def seal_rows(
         label: Column that holds the truth, for accuracy and the like.
         row_id: Column that names rows, each of them once; holdout and training rows may share no id.
         most_rows: The most rows that either table may have.
+        equal_rows: Whether equal rows on both sides are meant to be there, and are no copies.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand.
@@ -93,7 +95,7 @@ def seal_rows(
             check_size(rows=rows, columns=None, most_rows=most_rows, what=what)  # a stream does not say it before
         if row_id is not None:
             _check_row_ids(connection, row_id, columns, has_training=training is not None)
-        if training is not None:
+        if training is not None and not equal_rows:
             with reading_errors_hidden("training"):
                 check_equal_rows(connection, columns, row_id=row_id)
     return SealedFiles(
