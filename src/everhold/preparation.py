@@ -250,8 +250,8 @@ class Preparation:
             if self.mechanism.needs_guess and not self.answered(bound.question):
                 raise QueryRejected(
                     f"{self.mechanism.name} confirms guesses, and there is no guess for this question, which cannot be "
-                    "evaluated on training rows; expected your own estimate, as in ask(query, guess=0.8) or --guess, "
-                    "or predictions for the training rows (training=, --training-predictions); nothing was charged"
+                    "evaluated on training rows; expected ask(query, guess=0.8), or --guess, with your own estimate, or "
+                    "predictions for the training rows (training=, --training-predictions); nothing was charged"
                 )
             return -1
         mean = bound.to_mean(as_float(guess))
