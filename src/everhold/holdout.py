@@ -225,6 +225,7 @@ class Holdout:
                     mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
                     slack=slack, dependence=dependence,
                 )  # fmt: skip
+                apart = structure.apart()
             check_features(features, label=label, mechanism=chosen)
             check_worth(chosen, allow_vacuous=allow_vacuous)
             same = same_rows(folder, sealed, others)
@@ -237,7 +238,7 @@ class Holdout:
             state = chosen.start(first_noise(seed))
             warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
             if sealed.training_rows:
-                found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, brief=True)
+                found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, apart=apart, brief=True)
                 warn_of_dependence(found)
             store = LedgerStore.open(url)
             record = store.create(

@@ -147,7 +147,7 @@ class Preparation:
         assert self.training is not None
         watch = Watch.of(self.mechanism)
         sums = self.training.stretch_totals(bound, order_by=watch.order_by, unit=self.mechanism.unit)
-        seen = watch.seen(sums, rows=self.training.rows, unit=self.mechanism.unit, questions=plan)
+        seen = watch.told(self.training, bound, sums, label=self.schema.label, unit=self.mechanism.unit, questions=plan)
         warn_of_questions([
             (question.shown, finding) for question, finding in zip(bound, seen, strict=True)
             if finding is not None and not self.answered(question.question)

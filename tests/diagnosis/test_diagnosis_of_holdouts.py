@@ -8,6 +8,8 @@ from diagnosis_samples import households, plain
 
 from everhold import Groups, Holdout, Independent
 from everhold.errors import DependenceError, DependenceWarning
+from everhold.sealing.files import seal_rows
+from everhold.sealing.structure import FileStructure
 
 
 def sealed(folder, training, holdout=None, name="study", **wish):
@@ -93,3 +95,62 @@ def test_the_ledger_does_not_notice(tmp_path):
         before = holdout.status()
         holdout.diagnose()
         assert holdout.status() == before
+
+
+def hospitals(groups, *, shared=False, ids=None, rows=4_500, seed=0):
+    """Rows of whole hospitals in any order, on both sides; patients are older in some, and the label is tossed."""
+    rng = np.random.default_rng(seed)
+    hospital = rng.permutation(np.arange(2 * rows) % (2 * groups))
+    old = (rng.normal(size=2 * groups)[hospital] + 0.5 * rng.normal(size=2 * rows) > 0).astype(int)
+    table = {"hospital": hospital, "old": old, "late": rng.integers(0, 2, 2 * rows)}
+    if ids is not None:
+        table["hospital"] = ids(table["hospital"])
+    first = np.arange(2 * rows) < rows if shared else hospital < groups
+    return [{name: column[side] for name, column in table.items()} for side in (first, ~first)]
+
+
+IDS = (None, lambda ids: ids.astype(float), lambda ids: np.array([f"h{code}" for code in ids], dtype=object))
+
+
+@pytest.mark.parametrize("label", ["late", None])
+@pytest.mark.parametrize("groups", [30, 12])
+@pytest.mark.parametrize("ids", IDS)
+def test_shuffled_clusters_that_are_on_one_side_each_are_warned_of_whatever_is_alike(tmp_path, groups, ids, label):
+    training, holdout = hospitals(groups, ids=ids)
+    with pytest.warns(DependenceWarning, match=r"'hospital' resemble.*'old'.*eh.Groups\('hospital'\).*both sides"):
+        sealed(tmp_path, training, holdout, label=label).close()
+
+
+def test_shuffled_clusters_on_both_sides_may_be_attributes_and_are_not_warned_of(tmp_path):
+    training, holdout = hospitals(30, shared=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sealed(tmp_path, training, holdout).close()
+
+
+def test_clusters_on_one_side_in_which_nothing_is_alike_are_left_in_peace(tmp_path):
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(20):
+            training, holdout = (table | {"old": rng.permutation(table["old"])} for table in hospitals(12, seed=seed))
+            sealed(tmp_path, training, holdout, name=f"study{seed}").close()
+
+
+def test_whether_values_stand_on_both_sides_is_asked_in_every_type(tmp_path):
+    day = np.datetime64("2020-01-01") + np.arange(4)
+    sides = {
+        "training": {"id": [1, 1, 2, 2], "part": [0.5, np.nan, 1.5, 0.5], "shared": [1, 2, 3, 4], "day": day,
+                     "name": ["a", "b", "a", "b"], "sure": [True] * 4, "late": [0, 1, 0, 1]},
+        "holdout": {"id": [3, 3, 4, 4], "part": [2.5, np.nan, 2.5, 3.5], "shared": [9, 2, 9, 9], "day": day + 4,
+                    "name": ["c", "d", "c", "d"], "sure": [False] * 4, "late": [0, 1, 1, 1]},
+    }  # fmt: skip
+    found = seal_rows(tmp_path, **{side: as_arrays(table) for side, table in sides.items()}, label="late", row_id=None)
+    with FileStructure(tmp_path, found) as structure:
+        assert structure.apart() == {"id", "part", "day", "name"}
+
+
+def as_arrays(table):
+    return {
+        name: np.array(column, dtype=object if isinstance(column[0], str) else None) for name, column in table.items()
+    }

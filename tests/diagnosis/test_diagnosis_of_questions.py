@@ -1,12 +1,15 @@
 """The values of a question on the training rows are held against the declaration before anything is charged."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import everhold as eh
 from everhold.dependence.stretches import stretch_of_rows
+from everhold.diagnosis.columns import OpenFile
+from everhold.diagnosis.questions import Watch
 from everhold.errors import DependenceWarning
 
 
@@ -100,3 +103,89 @@ def test_sums_over_stretches_are_the_sums_over_rows(tmp_path):
             assert np.array_equal(sums.sum(axis=1), desk.training.totals(bound)[:, 0])
             rows = independent(0)["y"] if order_by else independent(0)["y"][shuffled]
             assert np.array_equal(sums[1] >> 30, np.bincount(stretch_of_rows(4_000), weights=rows))
+
+
+def volatile(seed, rows=4_000, start=0):
+    """Returns whose size changes slowly, though neither they nor the label can be foreseen."""
+    rng = np.random.default_rng(seed)
+    wild = np.bitwise_xor.accumulate((rng.random(rows) < 0.005).astype(int))
+    time = start + np.arange(rows)
+    return {
+        "t": time,
+        "day": np.datetime64("2000-01-01") + time,
+        "ret": np.where(wild, 2.0, 0.5) * rng.normal(size=rows),
+        "y": rng.integers(0, 2, rows),
+    }
+
+
+def only(column):
+    """The same rows with one of the columns that put them in order, or none."""
+
+    def drawn(seed, start=0):
+        table = volatile(seed, start=start)
+        return {name: values for name, values in table.items() if name not in {"t", "day"} - {column}}
+
+    return drawn
+
+
+SHUFFLED = np.random.default_rng(2).permutation(4_000)
+
+
+@pytest.mark.parametrize("column", ["t", "day"])
+def test_a_slow_regime_is_warned_of_though_the_file_is_shuffled(tmp_path, column):
+    with sealed(tmp_path, order=SHUFFLED, rows=only(column)) as holdout:
+        with pytest.warns(DependenceWarning, match=rf"abs\(ret\) > 1.*in the order of '{column}'.*silence"):
+            holdout.ask("abs(ret) > 1")
+        with pytest.warns(DependenceWarning, match=f"in the order of '{column}'"):
+            holdout.ask(eh.StatisticalQuery(lambda rows: abs(rows["ret"]) > 1.5, name="wild"))
+
+
+def test_without_a_column_that_orders_them_shuffled_rows_look_independent(tmp_path):
+    with sealed(tmp_path, order=SHUFFLED, rows=only(None)) as holdout, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        holdout.ask("abs(ret) > 1")
+
+
+def test_a_question_about_the_index_itself_is_left_in_peace(tmp_path):
+    with sealed(tmp_path, order=SHUFFLED, rows=independent) as holdout, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        holdout.ask("t < 500")
+
+
+def test_shuffled_independent_rows_with_times_are_left_in_peace(tmp_path):
+    def timed(seed, rows=4_000, start=0):
+        return volatile(seed, rows, start) | {"x": independent(seed, rows, start)["x"]}
+
+    with sealed(tmp_path, order=SHUFFLED, rows=timed, queries=400) as holdout, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        holdout.ask_many([f"x < {k / 200} and y = {y}" for k in range(1, 200) for y in (0, 1)])
+
+
+def test_false_alarms_in_all_orders_together_stay_rare(tmp_path):
+    with sealed(tmp_path, order=SHUFFLED, rows=volatile) as holdout:
+        training, watch = holdout._desk.training, Watch.of(holdout.mechanism)
+        rng, alarms = np.random.default_rng(0), 0
+        asked = eh.StatisticalQuery(lambda rows: rows["y"] > 0, name="tossed").bind(holdout.schema)
+        for _ in range(1_000):
+            tossed = replace(asked, training_values=rng.integers(0, 2, 4_000))
+            sums = training.stretch_totals([tossed], order_by=(), unit=1)
+            alarms += watch.told(training, [tossed], sums, label="y", unit=1, questions=1) != [None]
+        assert watch.others(training, "y") == ["t", "day"]
+        assert alarms <= 10
+
+
+def test_the_orders_are_looked_for_once_and_in_the_training_rows_alone(tmp_path, monkeypatch):
+    with sealed(tmp_path, order=SHUFFLED, rows=volatile) as holdout:
+        opened = []
+
+        class Counted(OpenFile):
+            def __init__(self, path, **wish):
+                opened.append(path.name)
+                super().__init__(path, **wish)
+
+        monkeypatch.setattr("everhold.diagnosis.questions.OpenFile", Counted)
+        for price in range(3):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                holdout.ask(f"ret > {price}")
+        assert opened == ["training.parquet"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from everhold.queries.expressions.sql import quoted
 from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -141,9 +141,12 @@ class OpenFile:
     ) -> None:
         self._connection.close()
 
-    def first(self, most: int) -> OpenRows:
-        """The first rows of the file, at most so many."""
-        return self._read(tuple(self.kinds), f"{POSITION} < {most}")
+    def first(self, most: int, kinds: Collection[Kind] = get_args(Kind)) -> OpenRows:
+        """The columns of some kinds in the first rows of the file, at most so many; a span is that for so many rows."""
+        names = [name for name, kind in self.kinds.items() if kind in kinds]
+        read = self._read(names, f"{POSITION} < {most}")
+        share = min(most / max(self.rows, 1), 1.0)  # of a shuffled index a sample has the span of the whole
+        return OpenRows(read.rows, tuple(replace(column, span=column.span * share) for column in read.columns))
 
     def whole_groups(self, name: str, others: Sequence[str], most: int) -> OpenRows:
         """A column and others, in all rows of about so many rows' worth of values of the column, picked by a hash."""

@@ -18,7 +18,7 @@ from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import tuned_mechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from everhold.mechanisms import Mechanism
@@ -164,7 +164,9 @@ class Diagnosis(Display):
         return self.to_text()
 
 
-def diagnose_file(path: Path, *, label: str | None, mechanism: Mechanism, brief: bool = False) -> Diagnosis:
+def diagnose_file(
+    path: Path, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False
+) -> Diagnosis:
     """Look for groups and series in a file of training rows; nothing else is read.
 
     Long files are looked at in their first rows, and for groups in a sample of whole groups.
@@ -173,6 +175,7 @@ def diagnose_file(path: Path, *, label: str | None, mechanism: Mechanism, brief:
         path: The training rows, as `everhold.sealing.files.seal_rows` writes them.
         label: The label column, if there is one.
         mechanism: The mechanism of the holdout, for the radius.
+        apart: Columns none of whose values stand both in training and in sealed rows: likely ids of whole groups.
         brief: Compute no radius but the one that a warning needs, which saves time.
 
     Raises:
@@ -181,35 +184,43 @@ def diagnose_file(path: Path, *, label: str | None, mechanism: Mechanism, brief:
     with OpenFile(path, label=label) as file:
         rows = file.first(_MOST_ROWS)
         if file.rows <= _MOST_ROWS:
-            return diagnose_rows(rows, label=label, mechanism=mechanism, brief=brief, notes=file.notes)
+            return diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=file.notes)
         promised = _promised(mechanism, rows)
         found: list[Finding] = []
         for name, kind in file.kinds.items():
             column = rows.column(name)
-            if kind != "number" and name != label and column is not None:
+            if (kind != "number" or name in apart) and name != label and column is not None:
                 together = lie_together(column)
-                others = [other for other in _outcome_columns(file, label, together=together) if other != name]
+                others = [
+                    other
+                    for other in _outcome_columns(file, label, all_count=together or name in apart)
+                    if other != name
+                ]
                 whole = file.whole_groups(name, others, _MOST_ROWS)
-                found += group_findings(whole, label=label, promised=promised or 1.0, only=name, in_file=together)
+                found += group_findings(
+                    whole, label=label, promised=promised or 1.0, only=name, in_file=together, apart=apart
+                )
     note = f"of {file.rows:,} training rows about {_MOST_ROWS:,} were looked at for each column"
     return _diagnosis(rows, found, label, mechanism, brief, (*file.notes, note))
 
 
-def _outcome_columns(file: OpenFile, label: str | None, *, together: bool) -> list[str]:
+def _outcome_columns(file: OpenFile, label: str | None, *, all_count: bool) -> list[str]:
     numbers = [name for name, kind in file.kinds.items() if kind in ("whole", "number") and name != label]
-    others = numbers[:_MOST_OUTCOMES] if together or label is None else []
+    others = numbers[:_MOST_OUTCOMES] if all_count or label is None else []
     return [*([] if label is None else [label]), *others]
 
 
 def diagnose_rows(
-    training: OpenRows, *, label: str | None, mechanism: Mechanism, brief: bool = False, notes: tuple[str, ...] = ()
-) -> Diagnosis:
+    training: OpenRows, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
+    notes: tuple[str, ...] = (),
+) -> Diagnosis:  # fmt: skip
     """Look for groups and series in training rows.
 
     Args:
         training: The rows, as from `everhold.diagnosis.columns_of`.
         label: The label column, if there is one.
         mechanism: The mechanism of the holdout, for the radius.
+        apart: Columns none of whose values stand both in training and in sealed rows.
         brief: Compute no radius but the one that a warning needs, which saves time.
         notes: What was left out before.
 
@@ -225,7 +236,7 @@ def diagnose_rows(
         >>> found.finding("home").effective_rows, found.finding("home").clear
         (1000.0, True)
     """
-    groups = list(group_findings(training, label=label, promised=_promised(mechanism, training) or 1.0))
+    groups = list(group_findings(training, label=label, promised=_promised(mechanism, training) or 1.0, apart=apart))
     return _diagnosis(training, groups, label, mechanism, brief, notes)
 
 
@@ -319,6 +330,7 @@ def _warning(diagnosis: Diagnosis, *, shell: bool) -> str:
         text = (
             f"training rows with equal {found.column!r} resemble each other {alike}; if they were drawn together, as "
             f"visits of a patient are, declare {advice}{would}"
+            + ("; no value of it stands on both sides, as where whole groups were sealed" if found.apart else "")
         )
     else:
         follow = "in the file" if found.column == FILE_ORDER else f"in {found.column!r}"
@@ -332,6 +344,8 @@ def _warning(diagnosis: Diagnosis, *, shell: bool) -> str:
     only = "the order of the file means nothing" if found.column == FILE_ORDER else (
         f"{found.column!r} is only a property of rows that were drawn independently"
     )  # fmt: skip
+    if found.apart and not (found.of_label or found.in_file):  # which sealing alone finds: it may look at both sides
+        return f"{text}; if {only}, {silent}" + (f"; look at {also}, too" if also else "")
     return f"{text}; if {only}, {silent}" + (f"; look at {also}, too, with {look}" if also else f"; {look} shows more")
 
 

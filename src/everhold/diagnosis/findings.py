@@ -18,7 +18,7 @@ from everhold.diagnosis.outcomes import Outcome, outcomes_of
 from everhold.diagnosis.resemblance import autocorrelation, between_neighbours, within_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,6 +64,7 @@ class Finding:
         sizes: Pairs (size, number of groups of that size); empty for a series.
         missing: Rows without a value in the column; each counts as a group of its own.
         in_file: Whether the rows lie in the file group by group, or in that order; shuffled rows do not.
+        apart: Whether none of its values stand both in training and in sealed rows, as where whole groups were sealed.
         local: The correlation beyond what the neighbouring value shares, for groups that are whole numbers.
         first_order: For a series, whether a model in which a row depends on the row before alone explains it.
         stretch: For a series, so many rows in a row are surely worth one.
@@ -90,6 +91,7 @@ class Finding:
     sizes: tuple[tuple[int, int], ...] = ()
     missing: int = 0
     in_file: bool = False
+    apart: bool = False
     local: float | None = None
     first_order: bool = True
     stretch: int | None = None
@@ -130,30 +132,35 @@ class Finding:
         """Whether it speaks clearly against what is declared.
 
         Any two columns that go together make rows of a group look alike. So for groups it has to be the label, or the
-        rows have to lie together in the file, too.
+        rows have to lie together in the file, or no group may have rows on both sides, too.
         """
-        return self.clear and (self.of_label or self.in_file or self.role == "series")
+        return self.clear and (self.of_label or self.in_file or self.apart or self.role == "series")
 
 
 def group_findings(
-    rows: OpenRows, *, label: str | None, promised: float = 1.0, only: str | None = None, in_file: bool | None = None
-) -> Iterator[Finding]:
+    rows: OpenRows, *, label: str | None, promised: float = 1.0, only: str | None = None, in_file: bool | None = None,
+    apart: Collection[str] = (),
+) -> Iterator[Finding]:  # fmt: skip
     """Columns whose values repeat, each with the outcome in which its rows resemble each other most.
 
     Args:
         rows: Open rows.
-        label: The outcome that is always looked at; others count where groups lie together in the file.
+        label: The outcome that is always looked at; others count where groups lie together in the file, or on one side.
         promised: Rows for each effective row that are promised.
         only: The one column to look at.
         in_file: Whether its groups lie together, where these rows do not show it.
+        apart: Columns none of whose values stand both in training and in sealed rows.
     """
     outcomes = outcomes_of(rows, label=label, most=_MOST_IN_GROUPS)
     for column in rows.columns:
-        if column.name == label or only not in (None, column.name) or not _repeats(column):
+        is_apart = column.name in apart
+        if column.name == label or only not in (None, column.name) or not _repeats(column, apart=is_apart):
             continue
         together = lie_together(column) if in_file is None else in_file
         wanted = [each for each in outcomes if each.of_label or label is None or together]
-        found = [_as_groups(column, each, promised=promised, in_file=together) for each in wanted]
+        if is_apart:
+            wanted = outcomes_of(rows, label=label, most=_MOST_OUTCOMES)
+        found = [_as_groups(column, each, promised=promised, in_file=together, apart=is_apart) for each in wanted]
         yield from _clearest(finding for finding in found if finding is not None)
 
 
@@ -205,15 +212,15 @@ def _clearest(found: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(best, first_order=best.first_order and clear <= 1)
 
 
-def _repeats(column: Column) -> bool:
-    """Text, whole numbers or times whose values repeat."""
-    if column.kind == "number":
+def _repeats(column: Column, *, apart: bool) -> bool:
+    """Text, whole numbers or times whose values repeat; other numbers only where they may well be ids."""
+    if column.kind == "number" and not apart:
         return False
     values, rows = int(column.ranks.max(initial=-1)) + 1, int(np.count_nonzero(column.ranks >= 0))
     return 2 <= values < rows / _REPEATED
 
 
-def _as_groups(column: Column, outcome: Outcome, *, promised: float, in_file: bool) -> Finding | None:
+def _as_groups(column: Column, outcome: Outcome, *, promised: float, in_file: bool, apart: bool) -> Finding | None:
     if outcome.column == column.name:
         return None
     sizes = _sizes(column.ranks)
@@ -236,7 +243,9 @@ def _as_groups(column: Column, outcome: Outcome, *, promised: float, in_file: bo
         heavy = promised * max(float(np.mean(values**4)) - 3.0, 0.0) * rows / squares
         freedom = (rows * rows / squares - 1.0) * 2.0 / (2.0 + heavy) / (1.0 if near is alike else 2.0)
         p_value = float(chdtrc(freedom, freedom * max(effect, 0.0) / promised))
-    attribute = int(column.ranks.max()) + 1 < _FEWEST_GROUPS
+    attribute = (
+        not apart and int(column.ranks.max()) + 1 < _FEWEST_GROUPS
+    )  # an attribute has the same values everywhere
     made = Finding(
         column=column.name,
         role="attribute" if attribute else "group",
@@ -252,6 +261,7 @@ def _as_groups(column: Column, outcome: Outcome, *, promised: float, in_file: bo
         sizes=sizes,
         missing=int(np.count_nonzero(column.ranks < 0)),
         in_file=in_file,
+        apart=apart,
         local=near.correlation if column.kind == "whole" else None,
         states=outcome.states,
     )

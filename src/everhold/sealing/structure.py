@@ -76,6 +76,26 @@ class FileStructure:
             return 0
         return self._count(f"SELECT count(DISTINCT {name}) FROM holdout WHERE {name} IN (SELECT {name} FROM training)")
 
+    def apart(self) -> frozenset[str]:
+        """Columns none of whose values stand both in sealed and in training rows, as ids of whole groups do not.
+
+        Truth values are left out, and so are columns of different types, which do not compare.
+        """
+        return frozenset(column for column in self._sealed.columns if self._is_apart(column))
+
+    def _is_apart(self, column: str) -> bool:
+        kind, name = self._sealed.columns[column].value, quoted(column)
+        types = {self._type(what, column) for what in self._sets()}
+        if not self.training_rows or kind == "boolean" or (kind == "other" and len(types) > 1):
+            return False
+        known = f"{name} IS NOT NULL" + (f" AND NOT isnan(CAST({name} AS DOUBLE))" if kind == "number" else "")
+        if not all(self._rows(f"SELECT 1 FROM {what} WHERE {known} LIMIT 1") for what in self._sets()):
+            return False
+        shared = (
+            f"SELECT 1 FROM holdout WHERE {known} AND {name} IN (SELECT {name} FROM training WHERE {known}) LIMIT 1"
+        )
+        return not self._rows(shared)
+
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
         """How the rows stand when each group of the column ``within`` is put in order."""
         place = self._place(order_by)

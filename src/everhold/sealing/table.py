@@ -151,6 +151,16 @@ class StoredRows:
                     totals[i] = _sums(grid, stretch_of_rows(self.rows) if stretches is None else stretches)
         return totals
 
+    @property
+    def path(self) -> Path:
+        """Where the rows are."""
+        return self._path
+
+    def is_in_order(self, column: str) -> bool:
+        """Whether the file is in the order of a column already; of public rows only."""
+        with self._unchanged:
+            return self._stretches((column,)) is None
+
     def _stretches_of_expressions(
         self, values: Sequence[RowValue], stretches: NDArray[np.int64] | None, *, unit: int
     ) -> NDArray[np.int64]:
