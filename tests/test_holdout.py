@@ -296,6 +296,12 @@ def test_status_and_transcript_are_plain_data(holdout):
     assert len(json.loads(json.dumps(holdout.transcript().to_dict()))["entries"]) == 2
 
 
+def test_one_column_is_not_both_the_label_and_the_row_id(tmp_path):
+    with pytest.raises(ValueError, match=r"both the label and the row id.*nothing was created"):
+        Holdout.create(tmp_path / "t.db", "t", holdout=rows(0), label="late", row_id="late", queries=20)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_opening_what_is_not_there_creates_nothing(tmp_path):
     with pytest.raises(HoldoutNotFound):
         Holdout.open(f"sqlite:///{tmp_path}/none.db", "study")

@@ -197,6 +197,11 @@ class Holdout:
         for what, column in (("label", label), ("row id", row_id)):
             if column is not None and not isinstance(column, str):
                 raise ValueError(f"the {what} column is {brief(column)}; expected its name; nothing was created")
+        if label is not None and label == row_id:
+            raise ValueError(
+                f"{brief(label)} is both the label and the row id; expected two columns, because a row id names rows "
+                "and says nothing about them; nothing was created"
+            )
         if seed is not None and (as_whole(seed) is None or seed < 0):
             wrong = ValueError if isinstance(seed, int) else TypeError
             raise wrong(f"seed is {brief(seed)}; expected a whole number of at least 0, or None for secure noise")

@@ -35,7 +35,7 @@ def make_sample(
         "folder": FOLDER,
         "rows": mechanism.rows,
         "training_rows": 500,
-        "columns": [list(pair) for pair in columns],
+        "columns": [*map(list, columns), ["late", "boolean"], ["flight", "number"]],
         "label": "late",
         "row_id": "flight",
         "features": features,
@@ -84,9 +84,9 @@ def places(value, path=()):
 
 
 def replaced(document, path, change):
-    """A copy of the document in which the value at a path is ``change(value)``."""
+    """A copy of the document in which the value at a path is ``change(value)``; of None where a field is absent."""
     changed = copy.deepcopy(document)
     *before, last = path
     outer = functools.reduce(lambda value, name: value[name], before, changed)
-    outer[last] = change(outer[last])
+    outer[last] = change(outer.get(last) if isinstance(outer, dict) else outer[last])
     return changed

@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 
 from everhold.certificate import verify_certificate
 from everhold.certificate.reading import MOST_BYTES
-from everhold.certificate.shape import SECTIONS
-from everhold.mechanisms import LaplaceMechanism
+from everhold.certificate.shape import SECTIONS, SOURCES, facts_of
+from everhold.certificate.words import add_words
+from everhold.mechanisms import (
+    GaussianMechanism,
+    GuessAndCheck,
+    Ladder,
+    LaplaceMechanism,
+    PrivacyBudget,
+    State,
+    Thresholdout,
+)
 from everhold.sealing.keys import StewardKey
 
 
@@ -137,6 +146,21 @@ LIES = [
     (("account", "charged"), 0, "what was charged"),
     (("account", "left"), {"questions": 9, "overfits": 9}, "what is left"),
     (("ledger_head", "sequence"), 9, "counts of questions"),
+    (("account", "lost"), {"recoveries": 0, "questions": 0, "charges": 0}, "no act of the steward"),
+    (("account", "allotments"), {"acts": 0, "analysts": []}, "no act of the steward"),
+    (("rows", "columns"), [], "rows have no columns"),
+    (("rows", "columns"), [["late", "boolean"], ["flight", "number"], ["late", "number"]], "two of the same name"),
+    (("rows", "label"), "nothing", "none of the columns"),
+    (("rows", "row_id"), "nothing", "none of the columns"),
+    (("rows", "row_id"), "late", "both the label and the row id"),
+    (("rows", "fingerprint"), "zz", "is no SHA-256"),
+    (("rows", "training_fingerprint"), "zz", "is no SHA-256"),
+    (("rows", "training_fingerprint"), None, "training rows without a fingerprint"),
+    (("rows", "training_rows"), 0, "answers of training rows"),
+    (("rows", "also_sealed_as"), [], "other holdouts with the same rows"),
+    (("rows", "also_sealed_as"), ["flights"], "other holdouts with the same rows"),
+    (("rows", "also_sealed_as"), ["trains", "boats"], "other holdouts with the same rows"),
+    (("rows", "also_sealed_as"), ["boats", "boats"], "other holdouts with the same rows"),
 ]
 
 
@@ -147,6 +171,87 @@ def test_a_signed_lie_is_found(tmp_path, signed, path, lie, finding):
     report = verify_certificate(written(tmp_path / "c.json", lying), public_key=key.public_key)
     assert any(finding in found for found in report.findings)
     assert not any("signature" in found or "altered" in found for found in report.findings)
+
+
+def test_public_features_without_a_column_of_labels_are_a_lie(tmp_path):
+    mechanism = LaplaceMechanism(rows=1_000, queries=10, scale=0.05)
+    certificate, key = make_sample(tmp_path, mechanism, features="public")
+    assert not said_again(tmp_path, certificate, key)
+    found = said_again(tmp_path, certificate, key, rows={"label": "nothing"})
+    assert found == ("the label or the row id is none of the columns",)
+
+
+NEVER, LOST = "never answers and charges as much", "lost answers cannot have been charged"
+GAUSSIAN = GaussianMechanism(rows=20_000, queries=20, scale=0.05)
+THRESHOLDOUT = Thresholdout.tuned(rows=200_000, queries=20, overfits=3)
+GUESS_AND_CHECK = GuessAndCheck.tuned(rows=20_000, queries=20, overfits=10)
+LADDER = Ladder.tuned(rows=20_000, queries=20)
+BUDGET = PrivacyBudget.tuned(rows=50_000, queries=20)
+OVERSPENT = {
+    "thresholdout: more overfits than planned": (THRESHOLDOUT, {"training": 3, "holdout": 4}, None, 0, NEVER),
+    "thresholdout: more overfits lost than planned": (THRESHOLDOUT, {"holdout": 1}, (1, 4), 0, LOST),
+    "guess and check: 10^6 overfits": (GUESS_AND_CHECK, {"training": 3, "holdout": 10**6}, None, 0, NEVER),
+    "guess and check: 1,000 lost charges": (GUESS_AND_CHECK, {"training": 3, "holdout": 2}, (1_000, 1_000), 0, NEVER),
+    "guess and check: more charges lost than answers": (GUESS_AND_CHECK, {"training": 3}, (1, 2), 0, LOST),
+    "gaussian: more questions than planned": (GAUSSIAN, {"holdout": 21}, None, 0, NEVER),
+    "gaussian: 500 lost charges": (GAUSSIAN, {"holdout": 3}, (17, 500), 0, LOST),
+    "gaussian: lost answers for nothing": (GAUSSIAN, {"holdout": 3}, (5, 0), 0, LOST),
+    "ladder: more new bests than scores": (LADDER, {"holdout": 2_000}, None, 0, NEVER),
+    "ladder: a lost new best": (LADDER, {"holdout": 1}, (1, 1), 0, LOST),
+    "ladder: standing from the first": (LADDER, {"standing": 2}, None, 0, "before there was one"),
+    "budget: more credits lost than there are": (BUDGET, {"holdout": 1}, (1, 10**6), 0, LOST),
+    "budget: what was lost is not charged": (BUDGET, {"holdout": 2}, (1, 100), -199, "credits that were charged"),
+}
+
+
+@pytest.mark.parametrize(("mechanism", "sources", "lost", "uncharged", "finding"), OVERSPENT.values(), ids=OVERSPENT)
+def test_an_account_that_no_ledger_could_have_is_found(tmp_path, mechanism, sources, lost, uncharged, finding):
+    """All other facts, the sums and the words agree with the lie."""
+    found = said_again(tmp_path, *make_sample(tmp_path, mechanism), **spent(mechanism, sources, lost, uncharged))
+    assert any(finding in what for what in found)
+
+
+POSSIBLE = {
+    "thresholdout: all overfits": (THRESHOLDOUT, {"training": 3, "holdout": 3}, None),
+    "thresholdout: an epoch lost without a question": (THRESHOLDOUT, {"training": 3, "holdout": 2}, (0, 1)),
+    "thresholdout: nobody knows what was lost": (THRESHOLDOUT, {"training": 19}, (1, 3)),
+    "guess and check: only surprises": (GUESS_AND_CHECK, {"holdout": 10}, None),
+    "guess and check: nothing asked": (GUESS_AND_CHECK, {}, None),
+    "guess and check: beyond the plan": (GUESS_AND_CHECK, {"training": 21}, None),
+    "gaussian: all questions, some lost": (GAUSSIAN, {"holdout": 3}, (17, 17)),
+    "ladder: lost after the first": (LADDER, {"standing": 2, "holdout": 1}, (17, 0)),
+    "budget: nobody knows what was lost": (BUDGET, {"holdout": 1}, (19, 1_900)),
+}
+
+
+@pytest.mark.parametrize(("mechanism", "sources", "lost"), POSSIBLE.values(), ids=POSSIBLE)
+def test_an_account_that_a_ledger_could_have_is_believed(tmp_path, mechanism, sources, lost):
+    assert not said_again(tmp_path, *make_sample(tmp_path, mechanism), **spent(mechanism, sources, lost))
+
+
+def spent(mechanism, sources, lost, uncharged=0):
+    """The facts of a ledger with these answers; an answer of a budget costs what a mean at its planned scale does."""
+    questions, charges = lost or (0, 0)
+    answered = sum(sources.values())
+    asked, charged = answered + questions, sources.get("holdout", 0) * mechanism.most_charged + charges + uncharged
+    account = {
+        "asked": asked, "charged": charged, "left": mechanism.remaining(State(asked, charged)),
+        "by_source": {name: sources.get(name, 0) for name in SOURCES},
+    }  # fmt: skip
+    if lost:
+        account["lost"] = {"recoveries": 1, "questions": questions, "charges": charges}
+    return {"account": account, "ledger_head": {"sequence": answered + bool(lost)}}
+
+
+def said_again(folder, certificate, key, **changes):
+    """Findings about other facts, with all words and the signature as everhold would write them."""
+    facts = facts_of(certificate.to_dict())
+    for section, changed in changes.items():
+        facts[section] |= changed
+    lying = certificate.to_dict() | {name: add_words(facts)[name] for name in SECTIONS}
+    report = verify_certificate(written(folder / "c.json", signed_again(lying, key)), public_key=key.public_key)
+    assert not any("words of" in found or "altered" in found for found in report.findings)
+    return report.findings
 
 
 def test_privacy_of_predictable_noise_is_a_lie(tmp_path):

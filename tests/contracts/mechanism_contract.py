@@ -88,6 +88,7 @@ class MechanismContract:
             assert max(value - low, high - value) <= radius + 1e-12
             assert after.asked == before.asked + 1
             assert charged == self.price * int(source == Source.HOLDOUT)
+            assert mechanism.reachable(State(after.asked, after.overfits))
         assert replies[:, 4].sum() == states[-1].overfits
 
     @given(means=MEANS, seed=st.integers(0, 1000))
@@ -114,6 +115,8 @@ class MechanismContract:
         refused = replies[:, 3] == Source.REFUSED
         assert refused.any()
         assert np.all(np.diff(refused.astype(int)) >= 0)  # once refused, always refused
+        assert mechanism.reachable(states[-1])
+        assert not mechanism.reachable(State(states[-1].asked + 1, states[-1].overfits + mechanism.most_charged))
         again, more = mechanism.answer_many(states[-1], self.evaluations(mechanism, means[:2]), SeededNoise(3))
         assert again == states[-1]
         assert np.all(more.sources == Source.REFUSED)

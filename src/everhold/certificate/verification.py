@@ -139,7 +139,7 @@ def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> 
 
 def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     """What is wrong with the facts, and by section what is wrong with the words that this everhold would not say."""
-    findings, misworded = [*_account_findings(document), *_estimand_findings(document)], {}
+    findings, misworded = [*_account_findings(document), *_estimand_findings(document), *_rows_findings(document)], {}
     try:
         said = add_words(facts_of(document))
     except Exception:  # facts from a hostile file may be anything of the right type
@@ -155,12 +155,13 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
             mechanism = _mechanism_of(document)
             promise = mechanism.promise()
             left = mechanism.remaining(_state_of(document))
+            unreachable = list(_unreachable(document, mechanism))
     except Exception:  # parameters from a hostile file may break numerical code anywhere
         findings.append(
             "the half-width cannot be computed anew: the mechanism's parameters or the dependence are impossible"
         )
         return findings, misworded
-    findings += _promise_findings(document, mechanism, promise)
+    findings += [*_promise_findings(document, mechanism, promise), *unreachable]
     if document["account"]["left"] != left:
         findings.append("what is left of the budget does not follow from what was asked and charged")
     if document["issue"]["software"] != SOFTWARE:
@@ -193,6 +194,28 @@ def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "there are more questions about predictions by position than questions"
 
 
+def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
+    """Whether such rows can have been sealed: what is refused at creation, and what a creation always writes."""
+    rows = document["rows"]
+    columns = [name for name, _ in rows["columns"]]
+    if not columns or len(set(columns)) != len(columns):
+        yield "the rows have no columns, or two of the same name"
+    if not {rows["label"], rows["row_id"]} - {None} <= set(columns):
+        yield "the label or the row id is none of the columns"
+    if rows["label"] is not None and rows["label"] == rows["row_id"]:
+        yield "one column is said to be both the label and the row id"
+    training = rows["training_fingerprint"]
+    if not all(is_hex(fingerprint, 64) for fingerprint in (rows["fingerprint"], training) if fingerprint is not None):
+        yield "the fingerprint of a file is no SHA-256, which has 64 hexadecimal digits"
+    if (training is not None) != (rows["training_rows"] > 0):
+        yield "there are training rows without a fingerprint, or a fingerprint without training rows"
+    if document["account"]["by_source"]["training"] and not rows["training_rows"]:
+        yield "there are answers of training rows, and there are no such rows"
+    others = rows.get("also_sealed_as")
+    if others is not None and (not others or others != sorted(set(others)) or rows["holdout"] in others):
+        yield "the other holdouts with the same rows are not a sorted list of names other than its own"
+
+
 def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:
     section = document["mechanism"]
     given = {name: section[name] for name in ("rows", "queries", "confidence", "unit")} | section["parameters"]
@@ -204,6 +227,15 @@ def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:
 def _state_of(document: Mapping[str, Any]) -> State:
     account = document["account"]
     return State(asked=account["asked"], overfits=account["charged"])
+
+
+def _unreachable(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
+    """Whether the mechanism can have answered and lost what the account says, whatever was asked."""
+    if not mechanism.reachable(_state_of(document)):
+        yield "the mechanism never answers and charges as much as is said"
+    lost = document["account"].get("lost")
+    if lost is not None and not mechanism.losable(questions=lost["questions"], charges=lost["charges"]):
+        yield "the lost answers cannot have been charged what is said"
 
 
 def _promise_findings(document: Mapping[str, Any], mechanism: Mechanism, promise: Promise) -> Iterator[str]:
@@ -239,6 +271,8 @@ def _close(stated: float | None, computed: float | None, *, relative: float = 1e
 
 def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     account, head = document["account"], document["ledger_head"]
+    if any(not account.get(name, {act: 1})[act] for name, act in (("allotments", "acts"), ("lost", "recoveries"))):
+        yield "there are allotments or losses, and no act of the steward that set or counted them"
     allotments = account.get("allotments", {"acts": 0, "analysts": []})
     lost = account.get("lost", {"recoveries": 0, "questions": 0, "charges": 0})
     questions = head["sequence"] - allotments["acts"] - lost["recoveries"] + lost["questions"]
@@ -247,7 +281,7 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     by_source, kind = account["by_source"], MECHANISMS.get(document["mechanism"]["name"])
     taken = by_source.get("holdout", 0)
     in_credits = kind is PrivacyBudget  # there an answer has a price of its own
-    if in_credits and not taken <= account["charged"] <= CREDITS * document["mechanism"]["queries"]:
+    if in_credits and not taken + lost["charges"] <= account["charged"] <= CREDITS * document["mechanism"]["queries"]:
         yield "the credits that were charged are fewer than the answers, or more than there were"
     if in_credits and not taken and account["charged"] != lost["charges"]:
         yield "credits were charged, and no answer was taken from the sealed rows"
@@ -255,6 +289,8 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "what was charged is not the number of answers that were taken from the sealed rows"
     if by_source.get("standing", 0) and kind is not Ladder:
         yield "there are answers of a kind that the mechanism does not give"
+    if by_source.get("standing", 0) and not taken:
+        yield "the best so far was shown before there was one"
     if (by_source.get("training", 0) or by_source.get("guess", 0)) and not (kind and kind.needs_guess):
         yield "there are confirmed guesses, and the mechanism confirms none"
     if account["asked"] > document["mechanism"]["queries"] and kind is not GuessAndCheck:

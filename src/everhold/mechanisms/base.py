@@ -278,6 +278,22 @@ class Mechanism(ABC):
         """What is left of the budget, by name."""
         return {"questions": max(self.queries - state.asked, 0)}
 
+    def reachable(self, state: State) -> bool:
+        """Whether any course of questions and losses leads to these counts; here every answer costs one question.
+
+        From public state alone, for whoever checks what somebody else says was asked and charged.
+        """
+        return state.asked == state.overfits <= self.queries
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """Whether answers can have been lost like that (`after_loss`); here every answer costs one question.
+
+        Args:
+            questions: Questions that were answered and lost, in all.
+            charges: What counts as charged for them.
+        """
+        return questions == charges
+
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """The state that goes on after answers of which only the number is known: the ledger lost them.
 

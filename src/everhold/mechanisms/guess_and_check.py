@@ -156,6 +156,19 @@ class GuessAndCheck(Mechanism):
             done += 1
         return state, replies
 
+    def reachable(self, state: State) -> bool:
+        """Before the last answer, which was released or confirmed, there was room for it; there is no other limit."""
+        if not 0 <= state.overfits <= state.asked:
+            return False
+        if not state.asked:
+            return True
+        released = np.arange(max(state.overfits - 1, 0), min(state.overfits, state.asked - 1) + 1)
+        return bool(np.any(self._has_room(self._concentration(state.asked, released))))
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """Some answers are released."""
+        return charges <= questions
+
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """Weights depend on the two counts alone, so with both of them it goes on as if nothing had been lost (S3)."""
         if asked is None or charged is None:

@@ -167,6 +167,14 @@ class Ladder(Mechanism):
             shown, low, high = 1.0 - shown, 1.0 - high, 1.0 - low
         replies.put(where, shown, (low, high), source)
 
+    def reachable(self, state: State) -> bool:
+        """Some submissions are a new best, each with a score of its own."""
+        return state.overfits <= min(state.asked, self.tree.levels) and state.asked <= self.queries
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """No new best can be lost."""
+        return charges == 0
+
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """Lost submissions that were no new best leave it as it is; if one was, nobody knows the best any more.
 

@@ -167,6 +167,14 @@ class PrivacyBudget(GaussianNoise):
     def _charges_left(self, state: State) -> int:
         return self._left(state)
 
+    def reachable(self, state: State) -> bool:
+        """Every answer has a price of its own."""
+        return state.asked <= self.queries and state.overfits <= self.credits
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """Of credits any number."""
+        return charges <= self.credits
+
     def can_pay(self, state: State, price: int) -> bool:
         """Whether one more question of this price would be answered."""
         return self.affords(state, price) > 0

@@ -238,6 +238,14 @@ class Thresholdout(Mechanism):
                 done += 1
         return state, replies
 
+    def reachable(self, state: State) -> bool:
+        """Some answers spend an overfit."""
+        return state.asked <= self.queries and state.overfits <= self.overfits
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """A recovery ends an epoch without a question, or all epochs that were left."""
+        return charges <= self.overfits
+
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """The epoch in progress ends and counts as one: its threshold may be lost, and never comes into force again."""
         after = super().after_loss(state, asked=asked, charged=charged, noise=noise)
