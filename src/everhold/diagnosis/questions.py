@@ -170,7 +170,8 @@ def _warning(shown: str, found: QuestionWorth, advice: str) -> str:
     )
     return (
         f"the values of this question ({shown[:80]}) on the training rows{ordered} are worth about {found.worth:,.0f} "
-        f"rows, and the declared dependence promises {found.promised:,.0f}, so its interval is too narrow if the sealed "
-        "rows are like these; nothing was charged yet; expected values that depend on each other as declared; seal rows with a "
-        f"column that numbers stretches of at least {found.stretch:,} rows in a row and declare {advice}, or, {apart}"
+        f"rows, and the declared dependence promises {found.promised:,.0f}, so its interval is too narrow if the "
+        "sealed rows are like these; nothing was charged yet; expected values that depend on each other as declared; "
+        f"seal rows with a column that numbers stretches of at least {found.stretch:,} rows in a row and declare "
+        f"{advice}, or, {apart}"
     )
