@@ -114,9 +114,7 @@ def test_the_grid_moves_by_one_row_at_most(unit, delta, low, width, where, step)
 def test_an_auc_of_very_many_pairs_is_exact():
     """A double would lose the one pair that is in order, and with it the proven sensitivity."""
     query = auc(np.array([0.0, 1.0]), positives=10**9, negatives=10**9)
-    value = query._value(
-        lambda table: np.column_stack([table["x"], table["y"]]), {"x": np.arange(2.0), "y": np.arange(2.0)}, 2
-    )
+    value = query._of_pairs(np.column_stack([np.arange(2.0), np.arange(2.0)]))
     assert value == Fraction(1, 2) + Fraction(1, 2 * 10**18)
     assert f1(np.ones(2), least=3).statistic(np.ones(2), np.array([1.0, 0.0])) == Fraction(2, 3)
 

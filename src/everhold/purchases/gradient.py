@@ -212,11 +212,10 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
 
     def look(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
         """Sums of the rows' clipped vectors in grid units, shape (dimension,); a row of a fault counts as zero."""
-        table, met, dimension = sealed.table(self.names), sealed.order_for_code, int(self.query.dimension)
+        table, dimension = sealed.table_for_code(self.names), int(self.query.dimension)
         total, step = np.zeros(dimension, dtype=np.int64), max(_NUMBERS_AT_ONCE // dimension, 1)
         for start in range(0, sealed.rows, step):
-            rows = slice(start, start + step) if met is None else met[start : start + step]
-            part = {name: column[rows] for name, column in table.items()}
+            part = {name: column[start : start + step] for name, column in table.items()}
             vectors = sealed_values(self.query.function, part, min(step, sealed.rows - start), (dimension,))
             total += vectors_to_grid(vectors.astype(np.float64), clip=self.query.clip, unit=unit).sum(axis=0)
         return total

@@ -186,11 +186,12 @@ class RankingQuery(PricedQuery[Answer]):
         )
 
     def _value(self, function: RowFunction, sealed: StoredRows, names: Sequence[str], *, by_position: bool) -> Fraction:
-        """A row on which an estimator fails counts as a negative row with the score 0: it moves no other row."""
         if by_position:
-            found = sealed_values(function, sealed.table(names), sealed.rows, (2,))
-        else:
-            found = sealed.values_of_code(function, names, (2,))
+            return self._of_pairs(sealed_values(function, sealed.table(names), sealed.rows, (2,)))
+        return self._of_pairs(sealed.values_of_code(function, names, (2,)))
+
+    def _of_pairs(self, found: NDArray[Any]) -> Fraction:
+        """A row on which an estimator fails counts as a negative row with the score 0: it moves no other row."""
         pairs = np.nan_to_num(found.astype(np.float64), nan=-np.inf)
         return self.statistic(pairs[:, 0], pairs[:, 1])
 

@@ -228,17 +228,25 @@ class StoredRows:
 
         So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
         """
-        met = self.order_for_code
-        if met is None:
-            return sealed_values(function, self.table(names), self.rows, width, fault=fault)
-        table = {name: column[met] for name, column in self.table(names).items()}
-        found = sealed_values(function, table, self.rows, width, fault=fault)
+        found = sealed_values(function, self.table_for_code(names), self.rows, width, fault=fault)
+        if self._order_for_code is None:
+            return found
         values = np.empty_like(found)
-        values[met] = found
+        values[self._order_for_code] = found
         return values
 
+    def table_for_code(self, names: Sequence[str]) -> Table:
+        """The named columns as in `table`, in the order in which code meets the rows."""
+        table, met = self.table(names), self._order_for_code
+        if met is None:
+            return table
+        met_table = {name: column[met] for name, column in table.items()}
+        for column in met_table.values():
+            column.flags.writeable = False
+        return met_table
+
     @cached_property
-    def order_for_code(self) -> NDArray[np.int64] | None:
+    def _order_for_code(self) -> NDArray[np.int64] | None:
         """Positions of the rows in the order in which code meets them; None for their own order."""
         if self._order_key is None:
             return None
