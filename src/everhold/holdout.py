@@ -269,9 +269,7 @@ class Holdout:
         url = storage_url(storage)
         store = LedgerStore.open(url, create=False)
         try:
-            record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
-            check_settings(record.configuration)
-            folder = rows_folder(database_path(url)) / record.configuration["folder"]
+            record, folder = _found(store, url, name)
             return cls(store, record, folder)
         except BaseException:
             store.close()
@@ -294,9 +292,7 @@ class Holdout:
         url = storage_url(storage)
         store = LedgerStore.open(url, create=False)
         try:
-            record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
-            check_settings(record.configuration)
-            folder = rows_folder(database_path(url)) / record.configuration["folder"]
+            record, folder = _found(store, url, name)
             key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
             head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
             recover(store, record, key=key, head_file=head_file)
@@ -694,6 +690,13 @@ class Holdout:
                 "the ledger and restore a backup"
             )
         return entries
+
+
+def _found(store: LedgerStore, url: str, name: str) -> tuple[HoldoutRecord, Path]:
+    """The record of a holdout, its settings in the form in which they were written, and its private folder."""
+    record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
+    check_settings(record.configuration)
+    return record, rows_folder(database_path(url)) / record.configuration["folder"]
 
 
 def _stored(

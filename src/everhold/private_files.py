@@ -29,7 +29,7 @@ def create_private(path: Path, *, mode: int = 0o600) -> int:
     Raises:
         OSError: If it cannot be created, or is there already.
     """
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
 
 
 def private_folder(path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger.chain import canonical
+from everhold.private_files import create_private
 
 if sys.platform == "win32":
     import msvcrt
@@ -120,7 +121,7 @@ class HeadFile:
             EverholdError: If it cannot be written.
         """
         with _faults_in_words():
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+            descriptor = create_private(self.path)
             try:
                 os.write(descriptor, self._sealed(reached) + bytes(_PLACE))
                 os.fsync(descriptor)

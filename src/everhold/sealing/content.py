@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from everhold.private_files import create_private
 from everhold.queries.expressions import ColumnKind
 from everhold.queries.expressions.sql import quoted
 from everhold.sealing.reading import file_pattern, reading_errors_hidden
@@ -100,8 +101,7 @@ class Content:
 
     def save(self, folder: Path) -> None:
         """Write the picture to a new file that only its owner can read."""
-        descriptor = os.open(folder / CONTENT_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
-        with os.fdopen(descriptor, "w") as file:
+        with os.fdopen(create_private(folder / CONTENT_FILE, mode=0o400), "w") as file:
             json.dump(asdict(self), file)
 
     def resembles(self, other: Content) -> bool:
