@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.timing import compare, seconds
 from everhold import GaussianMechanism, GuessAndCheck, Holdout, SeededNoise, Thresholdout
 from everhold.mechanisms import Mechanism
-from everhold.queries.evaluation import Evaluations
+from everhold.values.evaluation import Evaluations
 
 ROWS, QUESTIONS, LOOPED = 20_000, 10_000, 500
 

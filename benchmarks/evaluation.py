@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.timing import compare
 from everhold import accuracy
-from everhold.configuration import schema_from
+from everhold.sealing.configuration import schema_from
 from everhold.sealing.files import HOLDOUT_FILE, seal_rows
 from everhold.sealing.table import StoredRows
 

@@ -13,8 +13,8 @@ from everhold.certificate import verify_certificate
 from everhold.errors import DependenceError, EverholdWarning, HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger import LedgerStore
 from everhold.mechanisms import GuessAndCheck, PrivacyBudget, SampleSplitting
-from everhold.queries.histogram import histogram
-from everhold.queries.risk import risk
+from everhold.questions.histogram import histogram
+from everhold.questions.risk import risk
 from everhold.synthetic.universe import BinnedColumn, ListedColumn, Universe
 
 ROWS = 2_000
@@ -58,7 +58,7 @@ class Rule:
 
 
 def unprotected(monkeypatch):
-    monkeypatch.setattr("everhold.preparation.check_estimand", lambda *_: None)
+    monkeypatch.setattr("everhold.questions.preparation.check_estimand", lambda *_: None)
 
 
 # --- sample splitting ---------------------------------------------------------------------------------------------

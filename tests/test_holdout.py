@@ -21,7 +21,7 @@ from everhold import (
     error,
     mean,
 )
-from everhold.queries.evaluation import UNIT
+from everhold.values.evaluation import UNIT
 
 SURPRISES = [f"delay > {k} or delay <= {k}" for k in range(20)]  # always true
 

@@ -9,8 +9,8 @@ from holdout_samples import ROWS, create, rows
 from everhold import BudgetExhausted, Empirical, GaussianMechanism, GuessAndCheck, QueryRejected, Thresholdout, mean
 from everhold.mechanisms import State
 from everhold.mechanisms.privacy_budget import CREDITS, PrivacyBudget
-from everhold.queries.histogram import histogram
-from everhold.queries.moments import correlation, covariance, variance
+from everhold.questions.histogram import histogram
+from everhold.questions.moments import correlation, covariance, variance
 
 TRAINED = rows(1)
 DELAY = {"low": -60, "high": 60}

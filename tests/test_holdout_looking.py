@@ -8,7 +8,7 @@ from holdout_samples import ROWS, create, guess_and_check, rows
 
 import everhold as eh
 from everhold import mean
-from everhold.queries.moments import variance
+from everhold.questions.moments import variance
 from everhold.sealing.table import StoredRows
 from everhold.synthetic import ListedColumn, Universe
 

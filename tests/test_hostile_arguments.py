@@ -8,8 +8,8 @@ import pytest
 from holdout_samples import ROWS, create, rows
 
 import everhold as eh
-from everhold.purchases.gradient import gradient
-from everhold.purchases.low_sensitivity import LowSensitivityQuery
+from everhold.questions.gradient import gradient
+from everhold.questions.low_sensitivity import LowSensitivityQuery
 
 NASTY = {
     "10**400": 10**400,

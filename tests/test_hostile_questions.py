@@ -10,12 +10,12 @@ import pytest
 from holdout_samples import ROWS, create, rows
 
 from everhold import EverholdError, QueryRejected, StatisticalQuery, error, risk
-from everhold.purchases.above import AboveQuery
-from everhold.purchases.choice import ChoiceQuery, MinimizationQuery
-from everhold.purchases.gradient import gradient
-from everhold.purchases.low_sensitivity import LowSensitivityQuery
-from everhold.purchases.quantile import QuantileQuery
-from everhold.purchases.synthesis import SynthesisQuery
+from everhold.questions.choice import ChoiceQuery, MinimizationQuery
+from everhold.questions.first_above import AboveQuery
+from everhold.questions.gradient import gradient
+from everhold.questions.low_sensitivity import LowSensitivityQuery
+from everhold.questions.quantile import QuantileQuery
+from everhold.questions.synthesis import SynthesisQuery
 from everhold.sealing.table import values_or_none
 from everhold.synthetic import ListedColumn, QueryMatrix, Universe
 

@@ -7,7 +7,7 @@ from holdout_samples import create
 import everhold as eh
 from everhold.errors import QueryRejected
 from everhold.mechanisms import SampleSplitting
-from everhold.purchases.gradient import gradient
+from everhold.questions.gradient import gradient
 
 ROWS = 4_000
 EVERY_OTHER = np.arange(ROWS) % 2

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from holdout_samples import ROWS, create, rows
 
-import everhold.desk
+import everhold.asking.desk
 from everhold import GaussianMechanism, Holdout, IntegrityError, Ladder, verify_certificate
 from everhold.mechanisms import State
 from everhold.privacy import SecureNoise
-from everhold.queries.evaluation import Evaluations
+from everhold.values.evaluation import Evaluations
 
 QUESTION = "delay > 15"
 NOISE = GaussianMechanism(rows=ROWS, queries=30, scale=0.02)
@@ -79,7 +79,7 @@ def test_the_mean_of_ten_thousand_restores_is_the_first_answer(tmp_path):
 
 
 def test_noise_that_is_drawn_anew_is_averaged_away_by_restores(tmp_path, monkeypatch):
-    monkeypatch.setattr(everhold.desk, "noise_for", lambda *_, **__: SecureNoise())
+    monkeypatch.setattr(everhold.asking.desk, "noise_for", lambda *_, **__: SecureNoise())
     with create(tmp_path, mechanism=NOISE, training=None) as study:
         values = answers_of_one_state(study._desk, 10_000)
         asked = study._desk.preparation.prepare([QUESTION], None)[0].bound

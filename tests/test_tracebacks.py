@@ -11,7 +11,7 @@ from holdout_samples import ROWS, create, rows
 import everhold as eh
 from everhold.ledger import LedgerStore
 from everhold.mechanisms import Thresholdout
-from everhold.queries.moments import variance
+from everhold.questions.moments import variance
 from everhold.sealing.table import StoredRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")

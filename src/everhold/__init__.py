@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from everhold.accounting import Spending
-    from everhold.allotments import Allotments
     from everhold.answers import Answer, QuotedPrice, Shares, Transcript
+    from everhold.asking.budget import Allotments
+    from everhold.asking.spending import Spending
     from everhold.certificate import Certificate, verify_certificate
     from everhold.dependence import (
         BayesianNetwork,
@@ -53,42 +53,42 @@ if TYPE_CHECKING:
     )
     from everhold.planning import Plan, plan, queries_allowed, rows_needed
     from everhold.privacy.noise import SecureNoise, SeededNoise
-    from everhold.purchases.above import AboveQuery, FirstAbove
-    from everhold.purchases.choice import BestCandidate, MinimizationQuery
-    from everhold.purchases.gradient import GradientQuery, VectorAnswer, gradient
-    from everhold.purchases.low_sensitivity import LowSensitivityQuery
-    from everhold.purchases.quantile import QuantileAnswer, QuantileQuery
-    from everhold.purchases.ranking_scores import auc, f1
-    from everhold.purchases.synthesis import SynthesisQuery, SyntheticAnswer
-    from everhold.queries.derived import DerivedQuery
-    from everhold.queries.histogram import histogram
-    from everhold.queries.mean import mean
-    from everhold.queries.metrics import accuracy, brier, error
-    from everhold.queries.moments import correlation, covariance, variance
-    from everhold.queries.risk import risk
-    from everhold.queries.statistical import StatisticalQuery
+    from everhold.questions.choice import BestCandidate, MinimizationQuery
+    from everhold.questions.derived import DerivedQuery
+    from everhold.questions.first_above import AboveQuery, FirstAbove
+    from everhold.questions.gradient import GradientQuery, VectorAnswer, gradient
+    from everhold.questions.histogram import histogram
+    from everhold.questions.low_sensitivity import LowSensitivityQuery
+    from everhold.questions.mean import mean
+    from everhold.questions.metrics import accuracy, brier, error
+    from everhold.questions.moments import correlation, covariance, variance
+    from everhold.questions.quantile import QuantileAnswer, QuantileQuery
+    from everhold.questions.ranking_scores import auc, f1
+    from everhold.questions.risk import risk
+    from everhold.questions.statistical import StatisticalQuery
+    from everhold.questions.synthesis import SynthesisQuery, SyntheticAnswer
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "everhold.accounting": ("Spending",),
-    "everhold.allotments": ("Allotments",),
+    "everhold.asking.spending": ("Spending",),
+    "everhold.asking.budget": ("Allotments",),
     "everhold.ledger.allotments": ("Allotment",),
-    "everhold.purchases.above": (
+    "everhold.questions.first_above": (
         "AboveQuery",
         "FirstAbove",
     ),
-    "everhold.purchases.gradient": (
+    "everhold.questions.gradient": (
         "GradientQuery",
         "VectorAnswer",
         "gradient",
     ),
-    "everhold.purchases.low_sensitivity": ("LowSensitivityQuery",),
-    "everhold.purchases.ranking_scores": (
+    "everhold.questions.low_sensitivity": ("LowSensitivityQuery",),
+    "everhold.questions.ranking_scores": (
         "auc",
         "f1",
     ),
-    "everhold.purchases.synthesis": (
+    "everhold.questions.synthesis": (
         "SynthesisQuery",
         "SyntheticAnswer",
     ),
@@ -152,29 +152,29 @@ _HOMES = {
         "SecureNoise",
         "SeededNoise",
     ),
-    "everhold.purchases.choice": (
+    "everhold.questions.choice": (
         "BestCandidate",
         "MinimizationQuery",
     ),
-    "everhold.purchases.quantile": (
+    "everhold.questions.quantile": (
         "QuantileAnswer",
         "QuantileQuery",
     ),
-    "everhold.queries.derived": ("DerivedQuery",),
-    "everhold.queries.histogram": ("histogram",),
-    "everhold.queries.mean": ("mean",),
-    "everhold.queries.metrics": (
+    "everhold.questions.derived": ("DerivedQuery",),
+    "everhold.questions.histogram": ("histogram",),
+    "everhold.questions.mean": ("mean",),
+    "everhold.questions.metrics": (
         "accuracy",
         "brier",
         "error",
     ),
-    "everhold.queries.moments": (
+    "everhold.questions.moments": (
         "correlation",
         "covariance",
         "variance",
     ),
-    "everhold.queries.risk": ("risk",),
-    "everhold.queries.statistical": ("StatisticalQuery",),
+    "everhold.questions.risk": ("risk",),
+    "everhold.questions.statistical": ("StatisticalQuery",),
 }
 """Where the public names live; a name is imported when it is first used, so that the command line starts at once."""
 

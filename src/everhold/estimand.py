@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.mechanisms import Mechanism
-    from everhold.queries.base import BoundQuery, Schema
+    from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
     "ABOUT",

@@ -6,8 +6,9 @@ import copy
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from everhold.accounting import Spending, spending
-from everhold.allotments import (
+from everhold.answers import Answer, QuotedPrice, Shares, Transcript
+from everhold.arguments import as_whole, brief
+from everhold.asking.budget import (
     Allotments,
     act_of,
     checked_limits,
@@ -17,23 +18,13 @@ from everhold.allotments import (
     set_limits,
     warn_of_promises,
 )
-from everhold.answers import Answer, QuotedPrice, Shares, Transcript
-from everhold.arguments import as_whole, brief
+from everhold.asking.desk import Desk, check_not_refused, first_noise
+from everhold.asking.quote import quoted
+from everhold.asking.recovery import recover
+from everhold.asking.spending import Spending, spending
 from everhold.boundary import errors_leave_frames_behind
 from everhold.certificate import Certificate, make_certificate
-from everhold.configuration import (
-    bound_state,
-    check_settings,
-    check_worth,
-    chosen_mechanism,
-    make_configuration,
-    mechanism_from,
-    schema_from,
-    state_from,
-    warn_of_weak_promise,
-)
 from everhold.dependence import DependenceModel
-from everhold.desk import Desk, check_not_refused, first_noise
 from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
 from everhold.errors import DependenceError, IntegrityError, QueryRejected
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
@@ -44,23 +35,31 @@ from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
 from everhold.mechanisms.privacy_budget import CREDITS
-from everhold.preparation import paying
 from everhold.private_files import make_private
-from everhold.purchases.above import AboveQuery, FirstAbove
-from everhold.purchases.base import PricedQuery, Result
-from everhold.purchases.choice import BestCandidate, ChoiceQuery
-from everhold.purchases.quantile import QuantileAnswer, QuantileQuery
-from everhold.purchases.synthesis import SynthesisQuery, SyntheticAnswer
-from everhold.queries.base import Query, Schema
-from everhold.queries.derived import DerivedQuery
-from everhold.queries.histogram import HistogramQuery
-from everhold.quoting import quoted
-from everhold.recovery import recover
-from everhold.resealing import also_sealed_as, same_rows, sealed_already
+from everhold.questions.choice import BestCandidate, ChoiceQuery
+from everhold.questions.derived import DerivedQuery
+from everhold.questions.first_above import AboveQuery, FirstAbove
+from everhold.questions.histogram import HistogramQuery
+from everhold.questions.preparation import paying
+from everhold.questions.priced import PricedQuery, Result
+from everhold.questions.quantile import QuantileAnswer, QuantileQuery
+from everhold.questions.synthesis import SynthesisQuery, SyntheticAnswer
+from everhold.sealing.configuration import (
+    bound_state,
+    check_settings,
+    check_worth,
+    chosen_mechanism,
+    make_configuration,
+    mechanism_from,
+    schema_from,
+    state_from,
+    warn_of_weak_promise,
+)
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, seal_rows
 from everhold.sealing.fingerprints import UnchangedFile
 from everhold.sealing.keys import KEY_FILE, StewardKey
 from everhold.sealing.limits import MOST_ROWS, check_most_rows
+from everhold.sealing.resealing import also_sealed_as, same_rows, sealed_already
 from everhold.sealing.storage import (
     DEFAULT_STORAGE,
     check_name,
@@ -72,6 +71,7 @@ from everhold.sealing.storage import (
 )
 from everhold.sealing.structure import FileStructure
 from everhold.sealing.table import StoredRows
+from everhold.values.base import Query, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

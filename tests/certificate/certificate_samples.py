@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from everhold.certificate import make_certificate
 from everhold.certificate.document import digest, signed_message
-from everhold.configuration import bound_state
 from everhold.ledger import Head, HoldoutRecord
 from everhold.mechanisms import GuessAndCheck, State
+from everhold.sealing.configuration import bound_state
 from everhold.sealing.keys import StewardKey
 
 SEED = 987_654_321

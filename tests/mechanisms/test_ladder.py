@@ -17,7 +17,7 @@ from everhold.guarantees.description_length import LadderTree, log_ladder_size
 from everhold.guarantees.published import ladder_radius
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.ladder import Ladder
-from everhold.queries.evaluation import Evaluations
+from everhold.values.evaluation import Evaluations
 from everhold_lab.analysts import BoostingAnalyst
 from everhold_lab.releases.ladder_free import ParameterFreeLadder, discretised_radius
 

@@ -8,7 +8,7 @@ from scipy.stats import kstest, laplace, norm
 
 from everhold.mechanisms import GaussianMechanism, LaplaceMechanism, Source, State, Thresholdout
 from everhold.privacy.noise import SeededNoise
-from everhold.queries.evaluation import Evaluations
+from everhold.values.evaluation import Evaluations
 
 ROWS, DRAWS = 1000, 1500
 MECHANISM = Thresholdout(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everhold.answering import answer_from
+from everhold.asking.answering import answer_from
 from everhold.guarantees.transfer import transferred_interval
 from everhold.ledger import Committed
 from everhold.mechanisms import (
@@ -21,9 +21,9 @@ from everhold.mechanisms import (
 from everhold.mechanisms.base import Mechanism
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.privacy.noise import SeededNoise
-from everhold.queries.base import BoundQuery
-from everhold.queries.evaluation import Evaluations, clip_to_grid
-from everhold.queries.vectors import vectors_to_grid
+from everhold.values.base import BoundQuery
+from everhold.values.evaluation import Evaluations, clip_to_grid
+from everhold.values.vectors import vectors_to_grid
 
 UNIT = 4  # so coarse that a lost step is far larger than every half-width below
 PLAN = {"rows": 20_000, "queries": 4, "unit": UNIT}

@@ -13,7 +13,7 @@ from everhold.guarantees.exceedance import gaussian_exceedance
 from everhold.mechanisms import GaussianMechanism, Source, State
 from everhold.mechanisms.privacy_budget import CREDITS, PrivacyBudget
 from everhold.privacy.noise import SeededNoise
-from everhold.queries.evaluation import UNIT, Evaluations
+from everhold.values.evaluation import UNIT, Evaluations
 
 MECHANISM = PrivacyBudget.tuned(rows=50_000, queries=100)
 

@@ -19,7 +19,7 @@ from everhold.mechanisms import GaussianMechanism, SampleSplitting, State
 from everhold.mechanisms.subsampling import MOST_DRAWS, RandomRows, Subsampling, ones_among
 from everhold.privacy import GaussianCurve, PureCurve, SecureNoise, SeededNoise
 from everhold.privacy.subsampling import SubsampledBitsCurve, SubsampledCurve
-from everhold.queries.evaluation import Evaluations
+from everhold.values.evaluation import Evaluations
 
 
 class TestSubsampling(MechanismContract):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from everhold import QueryRejected
-from everhold.queries.expressions import ColumnKind
 from everhold.sealing.probe import made_up_rows, try_on_public_rows
+from everhold.values.expressions import ColumnKind
 
 KINDS = dict(zip("nbso", ColumnKind.__members__.values(), strict=True))
 TABLES = {

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from everhold.errors import HoldoutRejected
-from everhold.queries.expressions import ColumnKind
 from everhold.sealing.files import HOLDOUT_FILE, seal_rows
 from everhold.sealing.table import StoredRows
+from everhold.values.expressions import ColumnKind
 
 NUMBERS = [3, 1, None, 2]
 TEXTS = ["b", None, "a", "b"]

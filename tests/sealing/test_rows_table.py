@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold import QueryRejected, StatisticalQuery, accuracy, brier, mean
-from everhold.queries.base import Schema
-from everhold.queries.evaluation import UNIT
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, seal_rows
 from everhold.sealing.table import StoredRows
+from everhold.values.base import Schema
+from everhold.values.evaluation import UNIT
 
 ROWS = 101
 

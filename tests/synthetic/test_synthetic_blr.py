@@ -15,9 +15,9 @@ from synthetic_samples import all_histograms, matrix_of, neighbours, plain_unive
 from everhold.guarantees.published import blr_error
 from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy import SecureNoise, SeededNoise
-from everhold.queries.evaluation import UNIT
 from everhold.synthetic import BLR, QueryBlocks
 from everhold.synthetic.blr import candidate_tables, small_table_error
+from everhold.values.evaluation import UNIT
 
 HISTOGRAM = np.array([3, 0, 2, 1])
 

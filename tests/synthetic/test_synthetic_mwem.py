@@ -10,9 +10,9 @@ from everhold.guarantees.regret import exponential_exceedance
 from everhold.guarantees.transfer import leakage_bound
 from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy import PureCurve, SecureNoise, SeededNoise, ZeroConcentratedCurve
-from everhold.queries.evaluation import UNIT
 from everhold.synthetic import MWEM
 from everhold.synthetic.mwem import published_error
+from everhold.values.evaluation import UNIT
 
 HISTOGRAM = np.array([500, 20, 0, 300, 100, 0, 0, 80])
 

@@ -11,9 +11,9 @@ from synthetic_samples import matrix_of, plain_universe, random_family
 from everhold.dependence import Groups
 from everhold.errors import DependenceError
 from everhold.privacy import PureCurve, SeededNoise
-from everhold.queries.evaluation import UNIT
 from everhold.synthetic import BLR, MWEM, QueryMatrix, SyntheticTable
 from everhold.synthetic.base import uniform_deviation
+from everhold.values.evaluation import UNIT
 
 SHARE = 0.3
 

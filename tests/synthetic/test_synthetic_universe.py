@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from everhold.errors import QueryRejected
-from everhold.queries.evaluation import UNIT
 from everhold.synthetic import BinnedColumn, ListedColumn, QueryBlocks, QueryMatrix, Universe
 from everhold.synthetic.universe import checked_histogram
+from everhold.values.evaluation import UNIT
 
 SEX = ListedColumn("sex", ("f", "m"))
 AGE = BinnedColumn("age", (0, 18, 65, 120))

@@ -16,7 +16,7 @@ from scipy.stats import norm
 from everhold.charts.style import svg_text
 from everhold.mechanisms import GuessAndCheck
 from everhold.privacy.noise import SeededNoise
-from everhold.queries.evaluation import clip_to_grid
+from everhold.values.evaluation import clip_to_grid
 from everhold_lab.experiments.attribute_holdouts import (
     AttributeHoldout,
     PlainHoldout,

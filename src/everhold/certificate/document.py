@@ -16,11 +16,11 @@ from everhold.certificate.page import render_fragment, render_page
 from everhold.certificate.reading import Malformed, read_document
 from everhold.certificate.shape import FORMAT, FORMAT_FIELD, SECTIONS, SIGNATURE, SOURCES, misshapen
 from everhold.certificate.words import add_words
-from everhold.configuration import state_from
 from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import canonical
+from everhold.sealing.configuration import state_from
 
 if TYPE_CHECKING:
     from pathlib import Path

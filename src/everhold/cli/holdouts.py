@@ -417,7 +417,7 @@ def list_holdouts(
 
 
 def _listed(store: Any, name: str) -> dict[str, Any]:
-    from everhold.configuration import check_settings
+    from everhold.sealing.configuration import check_settings
 
     record = store.record(name)
     configuration, head = record.configuration, store.head(record.id)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from everhold.queries.base import Schema
-    from everhold.queries.prediction_tables import PredictionTable
+    from everhold.questions.prediction_tables import PredictionTable
+    from everhold.values.base import Schema
 
 __all__ = ["read_predictions"]
 
@@ -32,7 +32,7 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
     """
     import duckdb
 
-    from everhold.queries.prediction_tables import PredictionTable
+    from everhold.questions.prediction_tables import PredictionTable
 
     if not path.is_file():
         raise _rejected(f"there is no file {str(path)!r}", "check the path")

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from everhold.answers import QuotedPrice
     from everhold.display import Display
     from everhold.holdout import Holdout
-    from everhold.purchases.base import Paid, PricedQuery
-    from everhold.queries.base import Query, Schema
+    from everhold.questions.priced import Paid, PricedQuery
     from everhold.synthetic import SyntheticTable
+    from everhold.values.base import Query, Schema
 
 __all__ = ["register"]
 
@@ -115,7 +115,7 @@ def choose(
       7  the rows or the ledger were altered
       8  the steward's key is missing or another one
     """
-    from everhold.purchases.choice import ChoiceQuery
+    from everhold.questions.choice import ChoiceQuery
 
     _check_one_kind({"mean": mean, "accuracy": accuracy, "error": error})
     best: Literal["lowest", "highest"] = "highest" if highest else "lowest"
@@ -165,7 +165,7 @@ def quantile(
       7  the rows or the ledger were altered
       8  the steward's key is missing or another one
     """
-    from everhold.purchases.quantile import QuantileQuery
+    from everhold.questions.quantile import QuantileQuery
 
     if expression is None:
         expression, name = name, None  # the storage is in the environment
@@ -215,7 +215,7 @@ def above(
       7  the rows or the ledger were altered
       8  the steward's key is missing or another one
     """
-    from everhold.purchases.above import AboveQuery
+    from everhold.questions.first_above import AboveQuery
 
     _check_one_kind({"mean": mean, "accuracy": accuracy, "error": error, "questions": questions})
     texts = mean if questions is None else _lines(questions)
@@ -267,7 +267,7 @@ def synthesize(
     """
     from everhold.cli.universe_file import read_universe
     from everhold.errors import QueryRejected
-    from everhold.purchases.synthesis import SynthesisQuery
+    from everhold.questions.synthesis import SynthesisQuery
 
     if not dry_run:
         _check_output(output)
@@ -345,7 +345,7 @@ def _check_one_kind(given: dict[str, Any]) -> None:
 
 
 def _means(texts: Sequence[str] | None, low: float | None, high: float | None) -> list[Query]:
-    from everhold.queries.mean import MeanQuery
+    from everhold.questions.mean import MeanQuery
 
     if not texts and (low is not None or high is not None):
         raise Misuse("--low and --high belong to --mean; leave them out")
@@ -356,8 +356,8 @@ def _predictions(
     accuracy: Sequence[Path] | None, error: Sequence[Path] | None, column: str | None, schema: Schema
 ) -> list[Query]:
     from everhold.cli.predictions import read_predictions
-    from everhold.queries.metrics import accuracy as accuracy_of
-    from everhold.queries.metrics import error as error_of
+    from everhold.questions.metrics import accuracy as accuracy_of
+    from everhold.questions.metrics import error as error_of
 
     if column is not None and not (accuracy or error):
         raise Misuse("--column belongs to --accuracy and --error; leave it out")

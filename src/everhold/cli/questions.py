@@ -11,8 +11,8 @@ import typer
 from everhold.cli.failures import Misuse
 
 if TYPE_CHECKING:
-    from everhold.queries.base import Query, Schema
-    from everhold.queries.derived import DerivedQuery
+    from everhold.questions.derived import DerivedQuery
+    from everhold.values.base import Query, Schema
 
 __all__ = [
     "AccuracyOption",
@@ -176,8 +176,8 @@ class QuestionOptions:
 
     def query(self, schema: Schema) -> Query | DerivedQuery:
         """The question for rows of this schema; reads the files of predictions."""
-        from everhold.queries.mean import ConditionalMean, MeanQuery
-        from everhold.queries.moments import Correlation, Covariance, Variance
+        from everhold.questions.mean import ConditionalMean, MeanQuery
+        from everhold.questions.moments import Correlation, Covariance, Variance
 
         if self.mean is not None and self.given is not None:
             if self.low is not None or self.high is not None:
@@ -195,7 +195,7 @@ class QuestionOptions:
 
     def _predictions(self, schema: Schema) -> Query:
         from everhold.cli.predictions import read_predictions
-        from everhold.queries.metrics import accuracy, brier, error
+        from everhold.questions.metrics import accuracy, brier, error
 
         makers = ((accuracy, self.accuracy), (error, self.error), (brier, self.brier))
         make, path = next((make, path) for make, path in makers if path is not None)

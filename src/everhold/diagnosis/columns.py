@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from everhold.queries.expressions.sql import quoted
 from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
+from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanisms import Mechanism
-    from everhold.queries.base import BoundQuery
     from everhold.sealing.table import StoredRows
+    from everhold.values.base import BoundQuery
 
 __all__ = ["QuestionWorth", "Watch", "warn_of_questions"]
 

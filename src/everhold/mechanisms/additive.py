@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.privacy.noise import Noise
-    from everhold.queries.evaluation import Evaluations
+    from everhold.values.evaluation import Evaluations
 
 __all__ = ["GaussianMechanism", "LaplaceMechanism"]
 

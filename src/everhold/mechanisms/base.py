@@ -20,7 +20,7 @@ from everhold.errors import DependenceError
 from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
 from everhold.guarantees.transfer import transferred_interval
 from everhold.privacy.noise import LARGEST_SCALE
-from everhold.queries.evaluation import UNIT, Evaluations
+from everhold.values.evaluation import UNIT, Evaluations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

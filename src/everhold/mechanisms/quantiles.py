@@ -15,7 +15,7 @@ import numpy as np
 
 from everhold.guarantees.transfer import transfer_radius, transferred_interval
 from everhold.mechanisms.base import MOST_GRID_STEPS
-from everhold.queries.evaluation import UNIT
+from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

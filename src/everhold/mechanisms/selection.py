@@ -23,7 +23,7 @@ from everhold.privacy.bounded_range import BoundedRangeCurve
 from everhold.privacy.curves import PureCurve
 from everhold.privacy.exact import uniform_below
 from everhold.privacy.lazy_uniform import below_exponential
-from everhold.queries.evaluation import UNIT
+from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,7 +18,7 @@ from everhold.privacy.curves import PureCurve
 
 if TYPE_CHECKING:
     from everhold.privacy.noise import Noise
-    from everhold.queries.evaluation import Evaluations
+    from everhold.values.evaluation import Evaluations
 
 __all__ = ["Thresholdout"]
 

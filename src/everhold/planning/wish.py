@@ -8,7 +8,7 @@ from typing import Self
 from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Independent
 from everhold.mechanisms.base import MOST_GRID_STEPS
-from everhold.queries.evaluation import UNIT
+from everhold.values.evaluation import UNIT
 
 __all__ = ["LEAST_RADIUS", "MOST_QUERIES", "MOST_ROWS", "Wish", "check_radius"]
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from everhold.private_files import create_private
-from everhold.queries.expressions import ColumnKind
-from everhold.queries.expressions.sql import quoted
 from everhold.sealing.reading import file_pattern, reading_errors_hidden
+from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from everhold.errors import DependenceWarning, HoldoutRejected, warn_caller
-from everhold.queries.expressions.sql import quoted
+from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import duckdb
 
-    from everhold.queries.expressions import ColumnKind
+    from everhold.values.expressions import ColumnKind
 
 __all__ = ["Repetitions", "check_equal_rows", "excess_by_chance", "more_pairs_than_chance", "repetitions"]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
-from everhold.queries.expressions.sql import quoted
 from everhold.sealing.engine import POSITION, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.limits import MOST_ROWS, check_size
 from everhold.sealing.reading import RowSource, column_kinds, file_pattern, read_rows, reading_errors_hidden
+from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from everhold.queries.expressions import ColumnKind
+    from everhold.values.expressions import ColumnKind
 
 __all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "seal_rows"]
 

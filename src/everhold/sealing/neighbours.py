@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.base import Table
+    from everhold.values.base import Table
 
 __all__ = ["Counterexample", "counterexample", "neighbours"]
 

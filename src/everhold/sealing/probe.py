@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.queries.base import same_length
-from everhold.queries.evaluation import to_grid
-from everhold.queries.expressions import ColumnKind
-from everhold.queries.vectors import shortened
+from everhold.values.base import same_length
+from everhold.values.evaluation import to_grid
+from everhold.values.expressions import ColumnKind
+from everhold.values.vectors import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from everhold.queries.base import RowFunction, Table
-    from everhold.queries.metrics import EstimatedValues
+    from everhold.questions.metrics import EstimatedValues
+    from everhold.values.base import RowFunction, Table
 
 __all__ = [
     "check_rows_alone", "made_up_rows", "predicted", "public_values", "try_estimator", "try_on_public_rows",

@@ -12,9 +12,9 @@ import duckdb
 import numpy as np
 
 from everhold.errors import EverholdError, HoldoutRejected
-from everhold.queries.expressions import ColumnKind
 from everhold.sealing.delimited import read_delimited
 from everhold.sealing.limits import MOST_ROWS, check_delimited_size, check_parquet_size, check_size
+from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

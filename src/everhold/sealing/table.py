@@ -15,11 +15,11 @@ import duckdb
 import numpy as np
 
 from everhold.dependence.stretches import bits_of_stretch, stretch_of_rows
-from everhold.queries.evaluation import UNIT, clip_to_grid, to_grid
-from everhold.queries.expressions import part_totals_sql, positioned_values_sql, stretch_totals_sql, totals_sql
-from everhold.queries.expressions.sql import quoted
 from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
 from everhold.sealing.probe import check_rows_alone, public_values
+from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
+from everhold.values.expressions import part_totals_sql, positioned_values_sql, stretch_totals_sql, totals_sql
+from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.queries.base import BoundQuery, RowFunction, Table
-    from everhold.queries.expressions import RowValue
+    from everhold.values.base import BoundQuery, RowFunction, Table
+    from everhold.values.expressions import RowValue
 
 __all__ = ["StoredRows", "made_up_values", "sealed_values", "values_or_none"]
 

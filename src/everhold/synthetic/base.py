@@ -15,9 +15,9 @@ from scipy.special import erfc
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.transfer import leakage_bound
-from everhold.queries.evaluation import UNIT
 from everhold.synthetic.table import SyntheticTable
 from everhold.synthetic.universe import MOST_ROWS, checked_histogram
+from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

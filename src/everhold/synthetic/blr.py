@@ -14,8 +14,8 @@ from scipy.optimize import minimize_scalar
 
 from everhold.guarantees.published.utility import small_database_rows
 from everhold.mechanisms.selection import ExponentialMechanism
-from everhold.queries.evaluation import UNIT
 from everhold.synthetic.base import Synthesizer, checked_count, plus_choice, wish_needed
+from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from everhold.errors import BudgetExhausted
-from everhold.queries.evaluation import UNIT, Evaluations
 from everhold.synthetic.base import ROUNDING, checked_count
 from everhold.synthetic.questions import grid_vector
 from everhold.synthetic.table import SyntheticTable
 from everhold.synthetic.universe import checked_histogram
+from everhold.values.evaluation import UNIT, Evaluations
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -16,9 +16,9 @@ from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy.composition import composed
 from everhold.privacy.curves import GaussianCurve, PureCurve, ZeroConcentratedCurve
 from everhold.privacy.noise import LARGEST_SCALE
-from everhold.queries.evaluation import UNIT
 from everhold.synthetic.base import Synthesizer, checked_count, plus_choice, wish_needed
 from everhold.synthetic.multiplicative_weights import MultiplicativeWeights
+from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

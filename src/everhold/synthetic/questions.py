@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.queries.evaluation import UNIT, to_grid
+from everhold.values.evaluation import UNIT, to_grid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -10,8 +10,8 @@ import numpy as np
 
 from everhold.display import Display
 from everhold.guarantees.transfer import transferred_interval
-from everhold.queries.evaluation import UNIT
 from everhold.synthetic.universe import Universe
+from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.queries.metrics import accuracy
+from everhold.questions.metrics import accuracy
 from everhold_lab.analysts import RandomRules, RunningVote, Vote
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from scipy.stats import beta, binom
 
 from everhold.display import Display
 from everhold.privacy.noise import SeededNoise
-from everhold.queries.evaluation import Evaluations
+from everhold.values.evaluation import Evaluations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.queries.evaluation import UNIT, Evaluations
+from everhold.values.evaluation import UNIT, Evaluations
 from everhold_lab.experiments.linear_attributes import clipped_mean
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.queries.evaluation import Evaluations
+from everhold.values.evaluation import Evaluations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import numpy as np
 
 from everhold.mechanisms import GuessAndCheck, Ladder, Mechanism, Thresholdout
 from everhold.privacy.noise import SeededNoise
-from everhold.queries.evaluation import Evaluations
+from everhold.values.evaluation import Evaluations
 from everhold_lab.releases import ParameterFreeLadder
 
 if TYPE_CHECKING:

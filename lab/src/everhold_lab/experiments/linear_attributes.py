@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import norm
 
-from everhold.queries.evaluation import UNIT
+from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,7 +130,7 @@ def draw_columns(law: AttributeLaw, *, rows: int, chosen: Iterable[int], generat
 
 
 def grid_totals(products: NDArray[np.float32], *, clip: float) -> NDArray[np.int64]:
-    """Sums over the rows of ``(clipped product + clip) / (2 clip)``, each on the grid of `everhold.queries.evaluation`.
+    """Sums over the rows of ``(clipped product + clip) / (2 clip)``, on the grid of `everhold.values.evaluation`.
 
     The same as summing `clip_to_grid` of it, in a third of the time: sums of whole numbers below 2^53 are exact.
 

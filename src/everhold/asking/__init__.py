@@ -1,0 +1,1 @@
+"""The way of a question, from the analyst to the answer."""

@@ -1,0 +1,319 @@
+"""Parts of the budget for named analysts: who may be named, how limits are set, and how they are kept.
+
+One ledger, one transcript and one promise remain: an allotment limits spending and changes no interval. Whether a
+question is affordable is decided by what is public, its price at most and what was charged before, so a refusal tells
+nothing about the sealed rows, is decided before anybody looks at them, and is not recorded. The steward is an analyst
+whose part is the whole. The decision that counts falls inside the ledger's transaction.
+"""
+
+from __future__ import annotations
+
+import operator
+import secrets
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from everhold.asking.joint import BudgetEndsBetween
+from everhold.display import Display
+from everhold.errors import EverholdError, EverholdWarning, QueryRejected, warn_caller
+from everhold.ledger import Outcome, Question
+from everhold.ledger.allotments import ACT, ANALYST, LONGEST_NAME, MOST, Accounts, Allotment
+from everhold.mechanisms import State
+from everhold.questions.priced import brief, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.mechanisms import Mechanism, PrivacyBudget
+
+__all__ = [
+    "SPENT",
+    "Allotments",
+    "Answering",
+    "Pricing",
+    "act_of",
+    "affordable",
+    "allotment_of",
+    "at_price",
+    "at_the_planned_price",
+    "check_all_affordable",
+    "checked_limits",
+    "checked_name",
+    "described",
+    "left_to",
+    "outcome_of_act",
+    "part_of",
+    "set_limits",
+    "spend",
+    "warn_of_promises",
+]
+
+Answering: TypeAlias = Callable[[State, list[int]], tuple[State, list[Outcome]]]
+"""From a state and rows of what was looked at to the state after their answers and their outcomes."""
+
+SPENT = (
+    "what is left of the allotment or of the whole budget does not surely pay for the question, so it was refused; "
+    "nothing was charged; ask the steward for a larger allotment, or ask something cheaper"
+)
+
+_LOOK_ALIKES = str.maketrans(
+    "аеорсхуіјѕԁһкмтпгьԛԝ" + "αβγενικορτυχ" + "01",
+    "aeopcxyijsdhkmtnrbqw" + "abyevikoptux" + "ol",
+)  # Cyrillic, then Greek letters that pass for Latin ones
+
+
+_WHOLE = Allotment("", questions=MOST, charges=MOST)  # what the steward may spend: the budget itself is the limit
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What new questions of one kind cost, from public state alone.
+
+    Attributes:
+        most: Most that one of them is charged.
+        sure: From a state and a number of them to how many the whole budget surely pays for.
+    """
+
+    most: int
+    sure: Callable[[State, int], int]
+
+
+def at_the_planned_price(mechanism: Mechanism) -> Pricing:
+    """Questions that the mechanism answers as planned."""
+    return Pricing(mechanism.most_charged, mechanism.surely_answers)
+
+
+def at_price(mechanism: PrivacyBudget, price: int) -> Pricing:
+    """Questions that cost so many credits."""
+    return Pricing(price, lambda state, count: min(count, mechanism.affords(state, price)))
+
+
+@dataclass(frozen=True, slots=True)
+class Allotments(Display):
+    """The parts of all analysts.
+
+    Attributes:
+        parts: One for each analyst, in the order of their first allotment.
+        not_allotted: What is left of the budget beyond all that analysts may still spend, by name.
+        acts: The steward's acts in order: sequence, asked_at, analyst, questions, charges.
+    """
+
+    parts: Sequence[Allotment]
+    not_allotted: Mapping[str, int]
+    acts: Sequence[Mapping[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, analyst: str) -> Allotment:
+        return next(part for part in self.parts if part.analyst == analyst)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"allotments": [...], "not_allotted": {...}, "acts": [...]}``."""
+        return {
+            "allotments": self.to_rows(),
+            "not_allotted": dict(self.not_allotted),
+            "acts": [dict(act) for act in self.acts],
+        }
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each analyst: analyst, asked, questions (its limit), charged, charges (its limit)."""
+        return [part.to_dict() for part in self.parts]
+
+
+def checked_name(analyst: str) -> str:
+    """An analyst's name.
+
+    Raises:
+        ValueError: If it cannot be used.
+    """
+    usable = (
+        isinstance(analyst, str)
+        and 1 <= len(analyst) <= LONGEST_NAME
+        and analyst.isprintable()
+        and analyst == " ".join(analyst.split())
+        and analyst == unicodedata.normalize("NFKC", analyst)
+    )
+    if not usable:
+        raise ValueError(
+            f"the analyst's name {brief(analyst)} cannot be used; expected 1 to {LONGEST_NAME} printable characters "
+            "in their usual form, without blanks at the ends or two in a row; choose a plain name such as 'team-a'"
+        )
+    return analyst
+
+
+def checked_limits(questions: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
+    """Both limits as plain whole numbers; without one, charges pay for as many questions at the planned price.
+
+    Raises:
+        ValueError: If they are none.
+    """
+    most = _limit("questions", questions)
+    planned = max(mechanism.quote(State()).charged_at_most, 1)
+    return most, min(most * planned, MOST) if charges is None else _limit("charges", charges)
+
+
+def _limit(what: str, value: int) -> int:
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= MOST:
+        raise ValueError(f"{what} is {brief(value)}; expected a whole number of at least 0, the most that is allotted")
+    return number
+
+
+def act_of(analyst: str, questions: int, charges: int) -> Question:
+    """A steward's act as an entry of the ledger; no two of them are the same."""
+    public = {
+        "kind": ACT,
+        ANALYST: analyst,
+        "questions": questions,
+        "charges": charges,
+        "act": secrets.token_hex(16),
+    }
+    return Question(digest(public), {**public, "shown": f"allotment for {analyst!r}"})
+
+
+def outcome_of_act() -> Outcome:
+    """What the ledger keeps as the answer to an act: none."""
+    return Outcome({"value": None, "low": None, "high": None, "source": ACT}, 0)
+
+
+def set_limits(accounts: Accounts, analyst: str, questions: int, charges: int) -> bool:
+    """Set the limits of an analyst; returns whether that changes anything.
+
+    Raises:
+        QueryRejected: If more was spent already, or the name looks like that of another analyst.
+    """
+    before = accounts.parts.get(analyst)
+    if before is not None and (before.questions, before.charges) == (questions, charges):
+        return False
+    if before is None:
+        alike = [other for other in accounts.parts if _looks(other) == _looks(analyst)]
+        if alike:
+            raise QueryRejected(
+                f"the name {analyst!r} looks like that of the analyst {alike[0]!r}; expected one that nobody takes "
+                "for another; choose another name; nothing was changed"
+            )
+    try:
+        accounts.allot(analyst, questions, charges)
+    except ValueError as fault:
+        raise QueryRejected(f"{fault}; expected limits of at least that much; nothing was changed") from None
+    return True
+
+
+def _looks(name: str) -> str:
+    return unicodedata.normalize("NFKC", name.casefold()).translate(_LOOK_ALIKES)
+
+
+def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> None:
+    """Warn if analysts were promised more than there is: then the first to come is served."""
+    missing = [name for name, count in _beyond(accounts, mechanism, state).items() if count < 0]
+    if missing:
+        warn_caller(
+            EverholdWarning(
+                f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; "
+                "whoever asks first is served first"
+            )
+        )
+
+
+def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:
+    """What is left of the whole minus all that analysts may still spend, by name."""
+    whole, parts = mechanism.remaining(state), accounts.parts.values()
+    owed = {
+        "questions": sum(part.questions - part.asked for part in parts),
+        "charges": sum(part.charges - part.charged for part in parts),
+    }
+    return {name: count - owed["questions" if name == "questions" else "charges"] for name, count in whole.items()}
+
+
+def described(accounts: Accounts, mechanism: Mechanism, state: State, acts: Sequence[Mapping[str, Any]]) -> Allotments:
+    """The accounts as people see them."""
+    left = {name: max(count, 0) for name, count in _beyond(accounts, mechanism, state).items()}
+    return Allotments(tuple(accounts.parts.values()), left, tuple(acts))
+
+
+def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
+    """The allotment of an analyst.
+
+    Raises:
+        QueryRejected: If there is none.
+    """
+    if not isinstance(analyst, str) or analyst not in accounts.parts:
+        raise QueryRejected(
+            f"there is no allotment for an analyst named {brief(analyst)}; expected a name that the steward has "
+            "allotted a part to; nothing was charged; see holdout.allotments()"
+        )
+    return accounts.parts[analyst]
+
+
+def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, int]:
+    """What an analyst may still spend, by name: of the allotment, and no more than is left of the whole."""
+    charges = part.charges - part.charged
+    whole, price = mechanism.remaining(state), mechanism.quote(state)
+    questions = part.questions - part.asked if charges or not price.charged_at_most else 0
+    if len(whole) == 1 and price.charged_if_confirmed == 1:  # then every answer costs one
+        questions = min(questions, charges)
+    return {name: min(count, questions if name == "questions" else charges) for name, count in whole.items()}
+
+
+def part_of(accounts: Accounts, analyst: str | None) -> Allotment:
+    """What an analyst may spend; the steward is an analyst whose part is the whole."""
+    return _WHOLE if analyst is None else allotment_of(accounts, analyst)
+
+
+def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
+    """How many of so many new questions are surely paid for; the next one is refused if none is.
+
+    This looks at public state alone, so a refusal tells nothing and needs no look at the sealed rows.
+    """
+    return min(pricing.sure(state, count), part_of(accounts, analyst).affords(pricing.most))
+
+
+def spend(
+    state: State, accounts: Accounts, analyst: str | None, new: list[int], *, pricing: Pricing, answer: Answering
+) -> tuple[State, list[Outcome | None]]:
+    """Answer new questions in order as long as the next one is surely paid for; None for the others.
+
+    What was charged is public as soon as it was answered, so the decision about the next question may depend on it:
+    the result is that of asking one after the other.
+
+    Args:
+        state: The mechanism's state.
+        accounts: The accounts; what was spent is counted there.
+        analyst: On whose behalf; None for the steward.
+        new: What the mechanism's answer takes, one for each new question.
+        pricing: What they cost.
+        answer: The mechanism's answer.
+    """
+    outcomes: list[Outcome | None] = []
+    while batch := new[len(outcomes) :][: affordable(state, accounts, analyst, len(new), pricing=pricing)]:
+        state, made = answer(state, batch)
+        charged = [outcome.charged for outcome in made]
+        try:
+            if any(outcome.answer["source"] == "refused" for outcome in made) or max(charged) > pricing.most:
+                raise ValueError
+            if analyst is not None:
+                accounts.spend(analyst, asked=len(made), charged=sum(charged))
+        except ValueError:
+            raise EverholdError(
+                "the question charged more than the price that it named before; nothing was charged; ask another one"
+            ) from None
+        outcomes += made
+    return state, outcomes + [None] * (len(new) - len(outcomes))
+
+
+def check_all_affordable(
+    state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing
+) -> None:
+    """Check that so many parts of one question are all answered, whatever the sealed rows say to each of them.
+
+    Raises:
+        BudgetEndsBetween: If not.
+    """
+    if affordable(state, accounts, analyst, count, pricing=pricing) < count:
+        raise BudgetEndsBetween

@@ -1,0 +1,82 @@
+"""Going on with a ledger that was set back: what it answered since and does not know of counts as spent."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from everhold.asking.desk import noise_for
+from everhold.errors import IntegrityError
+from everhold.ledger import Outcome, Question, verify
+from everhold.ledger.allotments import RECOVERY, Accounts
+from everhold.ledger.head_file import Reached
+from everhold.questions.priced import digest
+from everhold.sealing.configuration import bound_state, mechanism_from, state_from
+
+if TYPE_CHECKING:
+    from everhold.ledger import HoldoutRecord, LedgerStore
+    from everhold.ledger.head_file import HeadFile
+    from everhold.sealing.keys import StewardKey
+
+__all__ = ["recover"]
+
+
+def recover(store: LedgerStore, record: HoldoutRecord, *, key: StewardKey, head_file: HeadFile) -> None:
+    """Count what was lost as spent, as an act in the ledger; does nothing if nothing was lost.
+
+    The newest head says how many questions were answered and what they were charged, so the mechanism goes on as if it
+    had answered them. If that file is lost, too, nobody knows, and all that is left counts as spent. What was left of
+    allotments is taken back, because nobody knows on whose behalf it was spent.
+
+    Raises:
+        IntegrityError: If the database was altered, went another way, or its mechanism cannot go on.
+    """
+    _check_unaltered(store, record, key)
+    head, known = store.head(record.id, seal_key=key.seal_key), head_file.find()
+    found = Reached.of(head)
+    if known is not None and found.order >= known.order:
+        store.head(record.id, seal_key=key.seal_key, head_file=head_file)  # on the same way, or it says so
+        return
+    asked = None if known is None else known.asked - found.asked
+    charged = None if known is None else known.charged - found.charged
+    if min(asked or 0, charged or 0) < 0:
+        raise _cannot("it holds more answers than the newest ledger did, so it went another way")
+    generation = 1 + (found.generation if known is None else known.generation)
+    mechanism, act = mechanism_from(record.configuration), secrets.token_hex(16)
+    state = state_from(head.state, record.configuration)
+    noise = noise_for(record, state, [act], key=key)
+    try:
+        after = mechanism.after_loss(state, asked=asked, charged=charged, noise=noise)
+    except ValueError as reason:
+        raise _cannot(str(reason)) from None
+    questions, charges = after.asked - state.asked, after.overfits - state.overfits
+    public = {"kind": RECOVERY, "questions": questions, "charges": charges, "generation": generation, "act": act}
+    shown = f"recovery: {questions:,} lost questions, charged {charges:,}, count as spent"
+
+    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+        if data != head.state:
+            raise _cannot("somebody else recovered it meanwhile")
+        accounts = Accounts.from_state(data)
+        accounts.recover(questions, charges, generation=generation)
+        outcome = Outcome({"value": None, "low": None, "high": None, "source": RECOVERY}, charges)
+        return accounts.into(bound_state(after, record.configuration)), [outcome]
+
+    store.commit(record.id, [Question(digest(public), {**public, "shown": shown})], step, seal_key=key.seal_key)
+    recovered = store.head(record.id, seal_key=key.seal_key)
+    if known is None:
+        head_file.replace(Reached.of(recovered))
+    else:
+        head_file.advance(recovered)
+
+
+def _check_unaltered(store: LedgerStore, record: HoldoutRecord, key: StewardKey) -> None:
+    report = verify(store, record.name, seal_key=key.seal_key)
+    if not report.ok:
+        raise _cannot(f"it is not what was written: {report.findings[0].what}")
+
+
+def _cannot(why: str) -> IntegrityError:
+    return IntegrityError(
+        f"the ledger cannot be recovered: {why}; nothing was changed; restore the newest backup of database and "
+        "folder together, or seal new rows"
+    )

@@ -1,0 +1,235 @@
+"""Which of several candidates is best on sealed rows, and how much worse than the best it may be for the population."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from everhold.display import at_most
+from everhold.errors import QueryRejected
+from everhold.mechanisms.privacy_budget import CREDITS
+from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, named, whole_price
+from everhold.values.base import BoundQuery, Query
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from everhold.mechanisms import PrivacyBudget, State
+    from everhold.privacy.noise import Noise
+    from everhold.questions.preparation import Preparation
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["BestCandidate", "Choice", "ChoiceQuery", "MinimizationQuery"]
+
+_MOST_CANDIDATES = 100_000
+_MOST_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestCandidate(Paid):
+    """The candidate that was chosen, and how much worse than the best one it is at most.
+
+    Attributes:
+        index: Its position among the candidates; None if the question was refused.
+        candidate: The candidate as people read it; None if refused.
+        regret: How much worse it is for the population than the best candidate, at most, in the candidates' units;
+            holds together with all other answers. None if refused.
+    """
+
+    index: int | None
+    candidate: str | None
+    regret: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"index", "candidate", "regret", "charged", "remaining", "question"}``."""
+        return {"index": self.index, "candidate": self.candidate, "regret": self.regret, **self.payment()}
+
+    def _found(self) -> str | None:
+        if self.index is None:
+            return None
+        return f"candidate {self.index}: {self.candidate}, at most {at_most(self.regret or 0.0)} worse than the best"
+
+    def _meaning(self) -> str:
+        return (
+            f"{self.candidate} is at most {at_most(self.regret or 0.0)} worse than the best candidate. How good it is "
+            "was not told; ask for its value. A higher price, more sealed rows, fewer candidates or fewer planned "
+            "questions make the regret smaller."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Purchase["NDArray[np.int64]", BestCandidate]):
+    """Candidates that can be compared: means in the same units.
+
+    Attributes:
+        bound: The candidates as questions.
+        best: Whether the "lowest" or the "highest" mean is best.
+        credits: What the choice costs.
+
+    Raises:
+        QueryRejected: If they cannot be compared. Nothing is charged.
+    """
+
+    bound: tuple[BoundQuery, ...]
+    best: Literal["lowest", "highest"]
+    credits: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
+            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'; nothing was charged")
+        if not 1 <= len(self.bound) <= _MOST_CANDIDATES:
+            raise QueryRejected(
+                f"there are {len(self.bound)} candidates; expected 1 to {_MOST_CANDIDATES:,}; nothing was charged"
+            )
+        if len({(question.at_zero, question.at_one) for question in self.bound}) > 1:
+            raise QueryRejected(
+                "the candidates are means in different units; expected the same range for all of them; "
+                "nothing was charged"
+            )
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Public and canonical."""
+        return {
+            "kind": "choice",
+            "least": "row values" if self._upwards else "their complements",  # an error is an accuracy turned round
+            "price": self.credits,
+            "candidates": digest([question.question for question in self.bound]),
+        }
+
+    @property
+    def means(self) -> tuple[BoundQuery, ...]:
+        """The questions whose row values are summed."""
+        return self.bound
+
+    @property
+    def shown(self) -> str:
+        """The choice as people read it."""
+        names = "; ".join(map(named, self.bound[:_MOST_SHOWN]))
+        more = "; ..." if len(self.bound) > _MOST_SHOWN else ""
+        return f"the {self.best} of {len(self.bound):,}: {names}{more}"
+
+    @property
+    def by_position(self) -> bool:
+        """Whether predictions as arrays are among them."""
+        return any(question.by_position for question in self.bound)
+
+    @property
+    def _width(self) -> float:
+        """What a mean of 1 is worth in the candidates' units."""
+        return abs(self.bound[0].at_one - self.bound[0].at_zero)
+
+    @property
+    def _upwards(self) -> bool:
+        """Whether the least sum of row values is the best."""
+        return (self.bound[0].at_one > self.bound[0].at_zero) == (self.best == "lowest")
+
+    def price(self, mechanism: PrivacyBudget) -> Price:
+        """Its credits, and the regret that they buy."""
+        return Price(self.credits, self._width * mechanism.regret(len(self.bound), price=self.credits))
+
+    def look(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
+        """The candidates' sums, shape (candidates,)."""
+        return sealed.totals(self.bound, unit=unit)[:, 0]
+
+    def draw(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
+        """By the exponential mechanism: the least loss is the best."""
+        losses = seen if self._upwards else mechanism.steps - seen
+        return chosen(mechanism, state, losses, noise, price=self.credits)
+
+    def result(self, answer: Mapping[str, Any], **paid: Any) -> BestCandidate:
+        """The candidate and its regret in the candidates' units."""
+        index, regret = answer["value"], answer["within"]
+        return BestCandidate(
+            index=index,
+            candidate=None if index is None else named(self.bound[index]),
+            regret=None if regret is None else regret * self._width,
+            **paid,
+        )
+
+
+def chosen(
+    mechanism: PrivacyBudget, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int,
+    within: float | None = None,
+) -> Drawn:  # fmt: skip
+    """The least loss, with its regret unless something else is stated."""
+    state, choice = mechanism.choose(state, losses, noise, price=price)
+    if choice.index < 0:
+        return Drawn.refused(state)
+    held = choice.regret if within is None else within
+    answer = {"value": choice.index, "low": None, "high": None, "source": "holdout", "within": held}
+    return Drawn(state, answer, choice.charged)
+
+
+@dataclass(frozen=True, slots=True)
+class MinimizationQuery(PricedQuery[BestCandidate]):
+    """Which of these models, thresholds or hyper-parameters has the least loss?
+
+    The candidates' losses are compared on the sealed rows and not told; the regret of the chosen one holds for the
+    population.
+
+    Attributes:
+        loss: From a candidate to the question that is its loss, such as `error`, or
+            ``lambda cut: f"delay > {cut} and late = 0"``; all in the same units.
+        candidates: Among which to choose; `BestCandidate.index` is a position among them.
+        price: Credits that the choice costs; with more of them it comes closer to the best. A mean costs 100.
+
+    Examples:
+        >>> query = MinimizationQuery(lambda cut: f"delay > {cut}", [10, 20, 30])
+        >>> query.price
+        100
+    """
+
+    loss: Callable[[Any], Query | str]
+    candidates: Sequence[Any]
+    price: int = CREDITS
+
+    def purchase(self, preparation: Preparation) -> Choice:
+        """The choice among the candidates' questions."""
+        if not callable(self.loss):
+            raise QueryRejected(
+                f"the loss is a {type(self.loss).__name__}; expected a function from a candidate to its question, such "
+                "as error; nothing was charged"
+            )
+        losses = [self.loss(candidate) for candidate in _listed(self.candidates)]
+        return ChoiceQuery(losses, "lowest", self.price).purchase(preparation)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceQuery(PricedQuery[BestCandidate]):
+    """Which of these questions has the lowest, or the highest, mean?
+
+    Attributes:
+        candidates: Means in the same units.
+        best: Whether the lowest or the highest mean is best.
+        price: Credits that the choice costs.
+    """
+
+    candidates: Iterable[Query | str]
+    best: Literal["lowest", "highest"] = "lowest"
+    price: int = CREDITS
+
+    def purchase(self, preparation: Preparation) -> Choice:
+        """The choice among the questions."""
+        price = whole_price(self.price)
+        listed = _listed(self.candidates)  # before the first is looked at: some may share an array that they fill
+        return Choice(tuple(map(preparation.bind, listed)), self.best, price)
+
+
+def _listed(candidates: Iterable[Any]) -> list[Any]:
+    """The candidates in their order.
+
+    Raises:
+        QueryRejected: If they are none.
+    """
+    try:
+        listed = None if isinstance(candidates, str) else list(candidates)
+    except TypeError:
+        listed = None
+    if listed is None:
+        raise QueryRejected(
+            f"the candidates are {brief(candidates)}; expected a list of 1 to {_MOST_CANDIDATES:,}; nothing was charged"
+        )
+    return listed

@@ -1,0 +1,269 @@
+"""AUC and F1 of predictions, with a sensitivity that is proven, as statistics of low sensitivity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from everhold.answers import Answer
+from everhold.errors import QueryRejected
+from everhold.questions.checked_predictions import probabilities
+from everhold.questions.gradient import check_positive
+from everhold.questions.identity import behaviour_digest
+from everhold.questions.low_sensitivity import StatisticGrid, StatisticPurchase, check_range, statistic_purchase
+from everhold.questions.metrics import LabelQuery
+from everhold.questions.priced import PricedQuery
+from everhold.sealing.table import sealed_values
+from everhold.values.base import BoundQuery, Schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.questions.preparation import Preparation
+    from everhold.sealing.table import StoredRows
+    from everhold.values.base import RowFunction
+
+__all__ = ["RankingQuery", "auc", "auc_of", "auc_sensitivity", "f1", "f1_of", "f1_sensitivity"]
+
+
+def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> float:
+    """The share of pairs of a positive and a negative row that the scores put in order; ties count 1/2.
+
+    The first ``positives`` positive rows and the first ``negatives`` negative ones take part. Where there are fewer,
+    the pairs of the missing ones count 1/2.
+
+    Args:
+        scores: Shape (rows,), none of them nan.
+        labels: Shape (rows,); 1 is positive, anything else negative.
+        positives: Number of positive rows that take part.
+        negatives: Number of negative rows that take part.
+
+    Examples:
+        >>> auc_of(np.array([0.9, 0.4, 0.4, 0.1]), np.array([1, 1, 0, 0]), positives=2, negatives=2)
+        0.875
+    """
+    return float(_auc(scores, labels, positives=positives, negatives=negatives))
+
+
+def _auc(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> Fraction:
+    """`auc_of` to the last digit: of very many pairs the last ones are less than a double can tell apart."""
+    positive = labels == 1
+    upper, lower = scores[positive][:positives], np.sort(scores[~positive][:negatives])
+    below = np.searchsorted(lower, upper, side="left").sum(dtype=np.int64)
+    not_above = np.searchsorted(lower, upper, side="right").sum(dtype=np.int64)
+    missing = positives * negatives - len(upper) * len(lower)
+    return Fraction(int(below) + int(not_above) + missing, 2 * positives * negatives)
+
+
+def auc_sensitivity(*, positives: int, negatives: int) -> float:
+    """``1/N+ + 1/N- - 1/(N+ N-)``: one row replaces at most one positive and one negative, rounded up."""
+    return math.nextafter((positives + negatives - 1) / (positives * negatives), math.inf)
+
+
+def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> float:
+    """``2 TP / max(PP + AP, least)``: the harmonic mean of precision and recall where the floor is not needed.
+
+    Args:
+        predictions: Shape (rows,); 1 is positive, anything else negative.
+        labels: Shape (rows,); 1 is positive, anything else negative.
+        least: Floor on predicted and actual positives together.
+
+    Examples:
+        >>> f1_of(np.array([1, 1, 0, 0]), np.array([1, 0, 1, 0]), least=1)
+        0.5
+    """
+    return float(_f1(predictions, labels, least=least))
+
+
+def _f1(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fraction:
+    """`f1_of` to the last digit."""
+    predicted, actual = predictions == 1, labels == 1
+    positives = int(np.count_nonzero(predicted)) + int(np.count_nonzero(actual))
+    return 2 * int(np.count_nonzero(predicted & actual)) / max(Fraction(positives), Fraction(float(least)))
+
+
+def f1_sensitivity(*, least: float) -> float:
+    """``2 / least``, rounded up."""
+    return math.nextafter(2.0 / least, math.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs(LabelQuery):
+    """Prediction and label of every row: not a mean, but what AUC and F1 are made of.
+
+    Attributes:
+        predictions: One prediction per sealed row, in the order of the rows, or a fitted estimator.
+        kind: ``"auc"`` takes any scores, ``"f1"`` predicted labels.
+        training: Not needed.
+    """
+
+    predictions: Any
+    kind: Literal["auc", "f1"]
+    training: Any = None
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """Identity, and a function from a table to shape (rows, 2)."""
+        if schema.label_kind != "binary":
+            raise QueryRejected(
+                f"{self.kind} needs a label column of 0 and 1, and this holdout has none; expected one named at "
+                "creation; create the holdout with label=...; nothing was charged"
+            )
+        identity, sealed, _, reads = self._row_values(schema)
+        return BoundQuery(
+            description=identity, shown=self.kind, sealed=sealed, reads=reads, by_position=self._by_position
+        )
+
+    @property
+    def _of_probabilities(self) -> bool:
+        return False
+
+    def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        array = LabelQuery._checked(self, predictions, rows, schema, what=what)
+        usable = np.isin(array, (0, 1)) if self.kind == "f1" else np.isfinite(array)
+        if not bool(np.all(usable)):
+            wanted = "predicted labels, 0 or 1" if self.kind == "f1" else "finite scores"
+            raise QueryRejected(f"{what} are not all of the right kind; expected {wanted}; nothing was charged")
+        return array
+
+    def _predict(self, features: Any) -> Any:
+        model = self.predictions
+        if self.kind == "f1":
+            return model.predict(features)
+        if hasattr(model, "predict_proba"):
+            return probabilities(model, features)
+        return model.decision_function(features) if hasattr(model, "decision_function") else model.predict(features)
+
+    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        return lambda table: np.column_stack([predictions.astype(np.float64), table[label].astype(np.float64)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankingQuery(PricedQuery[Answer]):
+    """AUC or F1 of predictions; made by `auc` and `f1`.
+
+    Attributes:
+        pairs: Predictions and labels.
+        numbers: What the sensitivity follows from, by name.
+        sensitivity: Delta, proven (docs/theory, vectors and low sensitivity).
+        statistic: From predictions and labels to the value.
+        tolerance: Half-width wished for; None for the planned noise.
+    """
+
+    pairs: _Pairs
+    numbers: Mapping[str, float]
+    sensitivity: float
+    statistic: Callable[[NDArray[np.float64], NDArray[np.float64]], Fraction]
+    tolerance: float | None
+
+    def purchase(self, preparation: Preparation) -> StatisticPurchase:
+        """The statistic for one holdout."""
+        bound = preparation.placed(self.pairs).bind(preparation.schema)
+        names = tuple(preparation.schema.asked) if bound.reads is None else bound.reads
+        if (function := bound.sealed) is None:
+            raise TypeError("predictions without row values; expected a function of the rows")
+        if hasattr(self.pairs.predictions, "predict"):
+            outputs, _ = preparation.observed(function, names)
+            seen = {"on_public_rows": behaviour_digest(outputs)}
+        else:
+            seen = {}
+        kind = self.pairs.kind
+        whose = "; ".join(f"{what} {digest[:8]}" for what, digest in bound.description.items())
+        listed = ", ".join(f"{name} {number:,}" for name, number in self.numbers.items())
+        return statistic_purchase(
+            preparation,
+            StatisticGrid(0.0, 1.0, self.sensitivity, preparation.mechanism.unit),
+            lambda sealed: self._value(function, sealed, names, by_position=bound.by_position),
+            {"kind": kind, **self.numbers, "label": preparation.schema.label, **bound.description, **seen},
+            shown=f"{kind} of {whose}, {listed}",
+            tolerance=self.tolerance,
+            by_position=bound.by_position,
+        )
+
+    def _value(self, function: RowFunction, sealed: StoredRows, names: Sequence[str], *, by_position: bool) -> Fraction:
+        if by_position:
+            return self._of_pairs(sealed_values(function, sealed.table(names), sealed.rows, (2,)))
+        return self._of_pairs(sealed.values_of_code(function, names, (2,)))
+
+    def _of_pairs(self, found: NDArray[Any]) -> Fraction:
+        """A row on which an estimator fails counts as a negative row with the score 0: it moves no other row."""
+        pairs = np.nan_to_num(found.astype(np.float64), nan=-np.inf)
+        return self.statistic(pairs[:, 0], pairs[:, 1])
+
+
+def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None = None) -> RankingQuery:
+    """The area under the ROC curve: how often a positive row is scored above a negative one.
+
+    The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
+    pairs of the missing ones count 1/2. The interval is for the expected value on fresh samples of as many rows. For
+    rows of one law (the first ones take part, and have to be like the others) that
+    is the population's AUC as far as *fresh samples* have so many of both classes, and theirs vary: choose counts some
+    standard deviations below those of the sealed rows, which have to be public, or lower ends of intervals that were
+    asked for. With exactly the sealed rows' counts it is a little nearer to 1/2 (docs/theory, vectors and low
+    sensitivity).
+
+    Args:
+        scores: Shape (rows,), one finite score per sealed row in the order of the rows, higher for positive rows; a
+            table with row ids, as for `accuracy`; or a fitted estimator. An array or table belongs to its rows: then
+            fresh samples are fresh labels for rows with these scores.
+        positives: Number of positive rows (label 1) that take part.
+        negatives: Number of negative rows (label 0) that take part.
+        tolerance: Half-width wished for; sharper answers cost more credits. By default the planned noise, for 100.
+
+    Raises:
+        ValueError: If a count or the tolerance makes no sense.
+
+    Examples:
+        >>> round(auc(np.arange(1000) / 1000, positives=400, negatives=500).sensitivity, 6)
+        0.004495
+    """
+    positives, negatives = whole_count("positives", positives), whole_count("negatives", negatives)
+    delta = auc_sensitivity(positives=positives, negatives=negatives)
+    check_range(delta, 0.0, 1.0, tolerance)
+    statistic = partial(_auc, positives=positives, negatives=negatives)
+    counts = {"positives": positives, "negatives": negatives}
+    return RankingQuery(_Pairs(scores, "auc"), counts, delta, statistic, tolerance)
+
+
+def f1(predictions: Any, *, least: float, tolerance: float | None = None) -> RankingQuery:
+    """The harmonic mean of precision and recall, with a floor under its denominator.
+
+    The interval is for the expected value on fresh samples of as many rows: near the population's F1 where positives
+    are many and the floor is below what fresh samples have, but not the same, because it is a ratio.
+
+    Args:
+        predictions: Shape (rows,), 0 or 1 for each sealed row in the order of the rows; a table with row ids; or a
+            fitted estimator. An array or table belongs to its rows, as for `auc`.
+        least: Floor on predicted and actual positives together, such as a lower end of intervals that were asked for,
+            in rows. Where the sealed rows have fewer, the value is smaller than F1.
+        tolerance: As for `auc`.
+
+    Raises:
+        ValueError: If the floor or the tolerance makes no sense.
+
+    Examples:
+        >>> f1(np.ones(1000), least=800).sensitivity <= 0.0025 + 1e-15
+        True
+    """
+    check_positive("least", least)
+    if least < 2.0:
+        raise ValueError(f"least is {least!r}; expected at least 2 rows, and better some hundreds")
+    delta = f1_sensitivity(least=float(least))
+    check_range(delta, 0.0, 1.0, tolerance)
+    return RankingQuery(_Pairs(predictions, "f1"), {"least": float(least)}, delta, partial(_f1, least=least), tolerance)
+
+
+def whole_count(name: str, count: int) -> int:
+    """A number of rows as a plain whole number.
+
+    Raises:
+        ValueError: If it is none of at least 1.
+    """
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+        raise ValueError(f"{name} is {count!r}; expected a whole number of rows, at least 1")
+    return int(count)

@@ -1,0 +1,161 @@
+"""What a question is before anyone answers it: public facts only.
+
+An analyst makes a `Query`. Bound to the public `Schema` of a holdout it becomes a `BoundQuery`, which either carries an
+expression that an engine evaluates or functions from a table to one value per row. Its identity is the SHA-256 of a
+public description and never depends on sealed rows: an identity that did would answer questions for free.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.values.expressions import ColumnKind, RowValue
+
+__all__ = ["BoundQuery", "Query", "RowFunction", "Schema", "Table", "same_length"]
+
+Table = Mapping[str, "NDArray[Any]"]
+"""Columns by name, one NumPy array each; missing numbers are nan, missing text is None."""
+
+RowFunction = Callable[[Table], "NDArray[Any]"]
+"""From a table to one value in [0, 1] for each of its rows, each value computed from its own row alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What an analyst may know about the rows before asking.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of training rows; 0 without a training set.
+        columns: Kind of each column, by name.
+        label: Name of the label column, if one was named.
+        label_kind: ``"binary"`` (0 and 1), ``"number"`` or ``"string"``; None without a label.
+        row_id: Name of the column of row ids, if one was named. Row ids are public: they say which rows are sealed.
+        features_public: Whether everybody may know all columns of the sealed rows but the label.
+        classes: Different labels of the training rows, where they are so few that they are classes; None where there
+            are too many, and without training rows.
+    """
+
+    rows: int
+    training_rows: int
+    columns: Mapping[str, ColumnKind]
+    label: str | None = None
+    label_kind: str | None = None
+    row_id: str | None = None
+    features_public: bool = False
+    classes: tuple[str | float, ...] | None = None
+
+    @property
+    def asked(self) -> dict[str, ColumnKind]:
+        """The columns that questions may read: all but the row ids.
+
+        Whoever knows the ids of sealed rows could ask about these very rows, and no answer to that is about others.
+        """
+        return {name: kind for name, kind in self.columns.items() if name != self.row_id}
+
+    @property
+    def label_classes(self) -> tuple[str | float, ...] | None:
+        """All labels that there can be, as far as that is public."""
+        return (0.0, 1.0) if self.label_kind == "binary" else self.classes
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """All columns but the label and the row ids, in their order."""
+        return tuple(name for name in self.columns if name not in (self.label, self.row_id))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A question about rows of a known schema.
+
+    Attributes:
+        description: Public and canonical; two spellings of one question have the same.
+        shown: The question as people read it; no part of its identity.
+        at_zero: What the mean of the row values 0 stands for, in the analyst's units.
+        at_one: What the mean of the row values 1 stands for; may be the smaller of the two.
+        row_value: An expression for an engine to evaluate; None for functions.
+        sealed: Row values of the sealed rows; None for expressions.
+        training: Row values of the training rows; None for expressions and where only sealed predictions were given.
+        reads: Columns that the functions read; None for all.
+        at_fault: What a sealed row counts on which the functions fail, in [0, 1]: the worst that there is.
+        by_position: Whether a row's value depends on its place among the sealed rows: predictions as arrays.
+        training_values: Row values of the training rows in grid units, where they are known already.
+    """
+
+    description: dict[str, Any]
+    shown: str
+    at_zero: float = 0.0
+    at_one: float = 1.0
+    row_value: RowValue | None = None
+    sealed: RowFunction | None = None
+    training: RowFunction | None = None
+    reads: tuple[str, ...] | None = None
+    at_fault: float = 0.0
+    by_position: bool = False
+    training_values: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Columns that the question reads; None for all, or for what cannot be known."""
+        return self.reads if self.row_value is None else self.row_value.expression.columns()
+
+    @property
+    def question(self) -> str:
+        """SHA-256 of the description, in hex."""
+        text = json.dumps(self.description, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def from_mean(self, mean: float) -> float:
+        """A mean of row values in [0, 1], in the analyst's units."""
+        return self.at_zero + (self.at_one - self.at_zero) * mean
+
+    def to_mean(self, value: float) -> float:
+        """The inverse of `from_mean`."""
+        return (value - self.at_zero) / (self.at_one - self.at_zero)
+
+
+class Query(ABC):
+    """A question as an analyst writes it."""
+
+    @abstractmethod
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The question about rows of this schema.
+
+        Raises:
+            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+        """
+
+
+def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:
+    """A one-dimensional array with one value for each row.
+
+    Raises:
+        QueryRejected: If it has another shape.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise QueryRejected(
+            f"{what} have rows of different lengths; expected one value per row in the order of the rows; nothing was "
+            "charged"
+        ) from None
+    if array.shape != (rows,):
+        raise QueryRejected(
+            f"{what} have the shape {array.shape}; expected ({rows},), one value per row in the order of the rows; "
+            "nothing was charged",
+            shape=list(array.shape),
+            expected=[rows],
+        )
+    return array
