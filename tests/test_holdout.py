@@ -15,7 +15,6 @@ from everhold import (
     HoldoutNotFound,
     QueryRejected,
     SampleSplitting,
-    StatisticalQuery,
     accuracy,
     brier,
     error,
@@ -240,7 +239,7 @@ def test_sample_splitting_answers_question_i_from_rows_i_modulo_the_parts(tmp_pa
             if part % 2:
                 answer = holdout.ask(f"delay > {part}")
             else:
-                answer = holdout.ask(StatisticalQuery(lambda table, part=part: table["delay"] > part))
+                answer = holdout.ask(mean(lambda table, part=part: table["delay"] > part))
             assert answer.value == pytest.approx(late.mean(), abs=2 / UNIT)
         assert holdout.ask("delay > 99").source == "refused"
 
@@ -270,7 +269,7 @@ def test_eight_threads_ask_the_same_and_different_questions(holdout):
         try:
             answers.extend(holdout.ask(f"delay > {k + (number % 2) * 0.5}") for k in range(4))
             answers.append(holdout.ask(brier(np.full(ROWS, 0.5)), guess=0.25))
-            answers.append(holdout.ask(StatisticalQuery(lambda table: table["late"] == 1, name="late")))
+            answers.append(holdout.ask(mean(lambda table: table["late"] == 1, name="late")))
         except Exception as fault:
             faults.append(fault)
 

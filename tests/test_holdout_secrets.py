@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from holdout_samples import ROWS, create, rows
 
-from everhold import EverholdError, Holdout, HoldoutRejected, StatisticalQuery, accuracy, brier, mean
+from everhold import EverholdError, Holdout, HoldoutRejected, accuracy, brier, mean
 from everhold.mechanisms import State
 from everhold.values.evaluation import Evaluations
 
@@ -100,15 +100,15 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_function_that_fails_on_sealed_rows_only_counts_as_zero(holdout, fault, capfd, recwarn):
-    answer = holdout.ask(StatisticalQuery(fails_on_sealed_rows(FAULTS[fault]), name="f"))
-    zero = holdout.ask(StatisticalQuery(lambda table: np.zeros(len(table["delay"])), name="zero"))
+    answer = holdout.ask(mean(fails_on_sealed_rows(FAULTS[fault]), name="f"))
+    zero = holdout.ask(mean(lambda table: np.zeros(len(table["delay"])), name="zero"))
     assert (answer.value, answer.source, answer.charged) == (zero.value, "training", 0)
     assert not recwarn.list
     assert_silent("".join(capfd.readouterr()))
 
 
 def test_an_answer_does_not_depend_on_the_filters_of_warnings(holdout):
-    noisy = StatisticalQuery(lambda table: np.where(np.log(np.abs(table["delay"]) * 0 + 1) == 0, 1.0, 0.0), name="one")
+    noisy = mean(lambda table: np.where(np.log(np.abs(table["delay"]) * 0 + 1) == 0, 1.0, 0.0), name="one")
     filters = list(warnings.filters)
     assert holdout.ask(noisy).value == 1.0
     assert warnings.filters == filters
@@ -122,7 +122,7 @@ def test_an_estimator_that_fails_on_sealed_rows_only_is_not_observable(holdout):
 
 def test_interrupts_pass(holdout):
     with pytest.raises(KeyboardInterrupt):
-        holdout.ask(StatisticalQuery(fails_on_sealed_rows(shout(KeyboardInterrupt))))
+        holdout.ask(mean(fails_on_sealed_rows(shout(KeyboardInterrupt))))
     assert len(holdout.transcript()) == 0
 
 
@@ -138,8 +138,8 @@ BAD_QUESTIONS = [
     accuracy(np.zeros(3)),
     accuracy(np.array(["x"] * ROWS)),
     brier(np.full(ROWS, 2.0)),
-    StatisticalQuery(lambda table: table["delay"]),
-    StatisticalQuery(lambda table: table["none"]),
+    mean(lambda table: table["delay"]),
+    mean(lambda table: table["none"]),
 ]
 
 
@@ -176,7 +176,7 @@ def test_a_broken_engine_says_nothing(holdout, tmp_path):
     content = file.read_bytes()
     file.chmod(0o600)
     file.write_bytes(content[: len(content) // 2])
-    for question in ("delay > 1", StatisticalQuery(lambda table: table["delay"] > 1, name="x")):
+    for question in ("delay > 1", mean(lambda table: table["delay"] > 1, name="x")):
         with pytest.raises(EverholdError) as caught:
             holdout.ask(question)
         assert_silent(everything_said(caught.value))
@@ -194,7 +194,7 @@ def test_a_failed_creation_is_silent(tmp_path):
 
 def test_stored_columns_cannot_be_changed(holdout):
     kept = {}
-    holdout.ask(StatisticalQuery(lambda table: kept.update(table) or table["late"] == 1, name="thief"))
+    holdout.ask(mean(lambda table: kept.update(table) or table["late"] == 1, name="thief"))
     for column in kept.values():
         with pytest.raises(ValueError, match="read-only"):
             column[0] = column[1]

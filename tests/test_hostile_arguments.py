@@ -8,8 +8,8 @@ import pytest
 from holdout_samples import ROWS, create, rows
 
 import everhold as eh
+from everhold import low_sensitivity
 from everhold.questions.gradient import gradient
-from everhold.questions.low_sensitivity import LowSensitivityQuery
 
 NASTY = {
     "10**400": 10**400,
@@ -73,21 +73,21 @@ QUESTIONS = {
     "one of the bins": lambda free, _, value: free.quote(eh.histogram("delay", bins=[-1e9, value])),
     "predictions": lambda free, _, value: free.ask(eh.accuracy(value)),
     "training predictions": lambda free, _, value: free.ask(eh.accuracy(PREDICTIONS, training=value)),
-    "name": lambda free, _, value: free.ask(eh.StatisticalQuery(half, name=value)),
-    "function": lambda free, _, value: free.ask(eh.StatisticalQuery(value)),
+    "name": lambda free, _, value: free.ask(eh.mean(half, name=value)),
+    "function": lambda free, _, value: free.ask(eh.mean(value)),
     "tolerance": lambda _, paid, value: paid.ask("late = 1", tolerance=value),
     "tolerance of a quote": lambda _, paid, value: paid.quote("late = 1", tolerance=value),
-    "candidates": lambda _, paid, value: paid.choose(value),
-    "best": lambda _, paid, value: paid.choose(["late = 1", "late = 0"], best=value),
-    "price": lambda _, paid, value: paid.choose(["late = 1", "late = 0"], price=value),
-    "quantile": lambda _, paid, value: paid.quantile("delay", quantile=value, low=-60, high=180),
-    "low of a quantile": lambda _, paid, value: paid.quantile("delay", low=value, high=180),
-    "bins of a quantile": lambda _, paid, value: paid.quantile("delay", low=-60, high=180, bins=value),
-    "threshold": lambda _, paid, value: paid.first_above(["late = 1"], value),
-    "scanned": lambda _, paid, value: paid.first_above(value, 0.5),
+    "candidates": lambda _, paid, value: paid.ask(eh.choose(value)),
+    "best": lambda _, paid, value: paid.ask(eh.choose(["late = 1", "late = 0"], best=value)),
+    "price": lambda _, paid, value: paid.ask(eh.choose(["late = 1", "late = 0"], price=value)),
+    "quantile": lambda _, paid, value: paid.ask(eh.quantile("delay", quantile=value, low=-60, high=180)),
+    "low of a quantile": lambda _, paid, value: paid.ask(eh.quantile("delay", low=value, high=180)),
+    "bins of a quantile": lambda _, paid, value: paid.ask(eh.quantile("delay", low=-60, high=180, bins=value)),
+    "threshold": lambda _, paid, value: paid.ask(eh.first_above(["late = 1"], value)),
+    "scanned": lambda _, paid, value: paid.ask(eh.first_above(value, 0.5)),
     "dimension": lambda _, paid, value: paid.ask(gradient(vector, dimension=value, clip=1.0)),
     "clip": lambda _, paid, value: paid.ask(gradient(vector, dimension=1, clip=value)),
-    "sensitivity": lambda _, paid, value: paid.ask(LowSensitivityQuery(lambda table: float(half(table).mean()), value)),
+    "sensitivity": lambda _, paid, value: paid.ask(low_sensitivity(lambda table: float(half(table).mean()), value)),
     "delta": lambda _, paid, value: paid.spent(delta=value),
     "analyst": lambda _, paid, value: paid.analyst(value),
     "limit of an analyst": lambda _, paid, value: paid.allot("a", questions=value),

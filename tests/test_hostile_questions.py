@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from holdout_samples import ROWS, create, rows
 
-from everhold import EverholdError, QueryRejected, StatisticalQuery, error, risk
-from everhold.questions.choice import ChoiceQuery, MinimizationQuery
+from everhold import EverholdError, QueryRejected, error, low_sensitivity, mean, risk
+from everhold.questions.choice import ChoiceQuery, choose
 from everhold.questions.first_above import AboveQuery
 from everhold.questions.gradient import gradient
-from everhold.questions.low_sensitivity import LowSensitivityQuery
 from everhold.questions.quantile import QuantileQuery
 from everhold.questions.synthesis import SynthesisQuery
 from everhold.sealing.table import values_or_none
@@ -55,9 +54,9 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_function_that_changes_its_table_and_fails_tells_nothing(holdout, change):
     function = after(CHANGES[change])
-    assert holdout.ask(StatisticalQuery(function)).charged == 100
+    assert holdout.ask(mean(function)).charged == 100
     assert holdout.ask(gradient(lambda t: function(t)[:, None], dimension=1, clip=1.0)).charged == 100
-    assert holdout.ask(LowSensitivityQuery(lambda t: float(function(t).sum()), 0.01)).charged == 100
+    assert holdout.ask(low_sensitivity(lambda t: float(function(t).sum()), 0.01)).charged == 100
 
 
 def test_a_function_that_adds_to_its_table_is_the_same_on_every_part(holdout):
@@ -66,7 +65,7 @@ def test_a_function_that_adds_to_its_table_is_the_same_on_every_part(holdout):
         table["scale"] = 3.0
         return np.clip(table["delay"] / table["scale"], 0, 1)
 
-    assert holdout.ask(StatisticalQuery(scaled)).charged == 100
+    assert holdout.ask(mean(scaled)).charged == 100
 
 
 def test_sealed_columns_stay_as_they_are(holdout):
@@ -75,7 +74,7 @@ def test_sealed_columns_stay_as_they_are(holdout):
         table["delay"][:] = 0.0
         return np.zeros(len(table["delay"]))
 
-    holdout.ask(StatisticalQuery(lambda t: vandal(t) if is_sealed(t) else np.zeros(len(t["delay"]))))
+    holdout.ask(mean(lambda t: vandal(t) if is_sealed(t) else np.zeros(len(t["delay"]))))
     assert holdout._desk.sealed.table(["delay"])["delay"][7] == 1e6
 
 
@@ -91,8 +90,8 @@ def test_an_interrupt_carries_no_words_of_the_function():
 
 UNNAMED = [
     gradient(lambda t: t["delay"][:, None], dimension=1, clip=1.0),
-    LowSensitivityQuery(lambda t: float(len(t)), 0.5),
-    StatisticalQuery(lambda t: t["delay"] > 0),
+    low_sensitivity(lambda t: float(len(t)), 0.5),
+    mean(lambda t: t["delay"] > 0),
 ]
 
 
@@ -169,13 +168,13 @@ SOON = {
     "clip too large": lambda: gradient(np.asarray, dimension=1, clip=1e308),
     "clip no float": lambda: gradient(np.asarray, dimension=1, clip=HUGE),
     "name of bytes": lambda: gradient(np.asarray, dimension=1, clip=1.0, name=b"x"),
-    "half a character": lambda: LowSensitivityQuery(len, 0.1, name="\ud800"),
-    "long name": lambda: LowSensitivityQuery(len, 0.1, name="x" * 2_000),
-    "sensitivity beyond the range": lambda: LowSensitivityQuery(len, 1e308),
-    "sensitivity no float": lambda: LowSensitivityQuery(len, HUGE),
-    "range no float": lambda: LowSensitivityQuery(len, 0.1, high=HUGE),
-    "probe no table": lambda: LowSensitivityQuery(len, 0.1, probe=5),
-    "probe of matrices": lambda: LowSensitivityQuery(len, 0.1, probe={"x": [[1]]}),
+    "half a character": lambda: low_sensitivity(len, 0.1, name="\ud800"),
+    "long name": lambda: low_sensitivity(len, 0.1, name="x" * 2_000),
+    "sensitivity beyond the range": lambda: low_sensitivity(len, 1e308),
+    "sensitivity no float": lambda: low_sensitivity(len, HUGE),
+    "range no float": lambda: low_sensitivity(len, 0.1, high=HUGE),
+    "probe no table": lambda: low_sensitivity(len, 0.1, probe=5),
+    "probe of matrices": lambda: low_sensitivity(len, 0.1, probe={"x": [[1]]}),
 }
 
 
@@ -190,7 +189,7 @@ LATER = {
     "threshold": AboveQuery(["delay > 3"], HUGE),
     "questions are one number": AboveQuery(5, 0.5),
     "questions run out": AboveQuery(iter(["delay > 3"]), 0.5),
-    "candidates are none": MinimizationQuery(error, None),
+    "candidates are none": choose(None, loss=error),
     "bins": QuantileQuery("delay", 0.5, 0, 1, HUGE),
     "bins are a truth": QuantileQuery("delay", 0.5, 0, 1, True),
     "columns are a number": gradient(np.asarray, dimension=1, clip=1.0, columns=5),
@@ -232,7 +231,7 @@ def test_a_forked_child_asks_with_an_engine_and_locks_of_its_own(holdout):
         signal.alarm(30)
         fine = False
         try:
-            answers = holdout.ask("delay > 4"), holdout.ask(StatisticalQuery(lambda t: t["delay"] > 5))
+            answers = holdout.ask("delay > 4"), holdout.ask(mean(lambda t: t["delay"] > 5))
             fine = holdout.ask("delay > 3").value == asked and all(answer.charged == 100 for answer in answers)
         except EverholdError:
             pass

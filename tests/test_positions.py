@@ -34,7 +34,7 @@ def split(folder, name="study", **wish):
 def test_functions_of_a_rows_place_are_refused_without_training_rows(tmp_path):
     with split(tmp_path, training=None) as holdout:
         with pytest.raises(QueryRejected, match=r"changes with the other rows.*nothing was charged"):
-            holdout.ask(eh.StatisticalQuery(by_place))
+            holdout.ask(eh.mean(by_place))
         assert holdout.remaining == {"questions": 2}
 
 
@@ -47,7 +47,7 @@ def test_gradients_of_a_rows_place_are_refused_without_training_rows(tmp_path):
 def misses(folder, name, seed):
     rows = {"holdout": labels(seed), "training": {"y": np.ones(50, dtype=int)}, "label": "y"}
     with create(folder, name, **rows, mechanism=SampleSplitting(rows=ROWS, queries=2)) as holdout:
-        answer = holdout.ask(eh.StatisticalQuery(in_disguise))
+        answer = holdout.ask(eh.mean(in_disguise))
         return not answer.low <= 0.5 <= answer.high
 
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from statistics import fmean
 
-import numpy as np
 import pytest
 from holdout_samples import ROWS, create, rows
 
@@ -13,7 +12,6 @@ import everhold.asking.desk
 from everhold import GaussianMechanism, Holdout, IntegrityError, Ladder, verify_certificate
 from everhold.mechanisms import State
 from everhold.privacy import SecureNoise
-from everhold.values.evaluation import Evaluations
 
 QUESTION = "delay > 15"
 NOISE = GaussianMechanism(rows=ROWS, queries=30, scale=0.02)
@@ -63,10 +61,14 @@ def set_back(tmp_path):
 
 def answers_of_one_state(desk, times):
     """The same question asked on the same state again and again, by the very steps of the ledger's transaction."""
-    state, asked = desk.state(), desk.preparation.prepare([QUESTION], None)
-    totals = desk.sealed.totals([asked[0].bound])
-    evaluations = Evaluations(totals=totals, guesses=np.array([-1]), rows=ROWS, unit=desk.mechanism.unit)
-    return [desk._step(state, evaluations, asked, [0])[1][0].answer["value"] for _ in range(times)]
+    state, ready = desk.state(), desk.preparation.batch([QUESTION], None)
+    seen, fingerprints = ready.look(desk.sealed, [0]), [ready.asked[0].fingerprint]
+
+    def step():
+        noise = everhold.asking.desk.noise_for(desk.record, state, fingerprints, key=desk.key)
+        return ready.draw(state, seen, [0], noise)
+
+    return [step()[1][0].answer["value"] for _ in range(times)]
 
 
 def test_the_mean_of_ten_thousand_restores_is_the_first_answer(tmp_path):

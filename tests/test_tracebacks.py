@@ -123,7 +123,7 @@ ACTS = {
     "a step that is interrupted": asking(Thresholdout, "answer_many", interrupt),
     "an interrupted look": asking(StoredRows, "_expression_totals", interrupt),
     "a ledger that cannot write": asking(LedgerStore, "commit", fail),
-    "an interrupted function": lambda holdout: holdout.ask(eh.StatisticalQuery(interrupted_function, name="f")),
+    "an interrupted function": lambda holdout: holdout.ask(eh.mean(interrupted_function, name="f")),
     "several questions in one": lambda holdout: holdout.ask(variance("unknown", low=0, high=1)),
     "a quote": lambda holdout: holdout.quote("unknown > 1"),
     "an allotment": lambda holdout: holdout.allot("team", questions=-1),
@@ -148,7 +148,7 @@ def test_without_the_boundary_they_hold_secrets(holdout):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Thresholdout, "answer_many", fail)
         with pytest.raises(RuntimeError) as caught:
-            holdout._desk.ask_prepared(holdout._desk.preparation.prepare(["delay > 0"], [None]))
+            holdout._desk.ask(holdout._desk.preparation.batch(["delay > 0"], [None]))
     shown = "\n".join(
         str(value) for frame in frames_of_the_house(caught.value) for value in (frame.locals or {}).values()
     )

@@ -60,6 +60,7 @@ class Answer(Display):
             empty for independent rows of any laws.
         analyst: On whose behalf it was asked; None for the steward. Then ``remaining`` is what is left to them.
         about: What the interval is about, where that is not the population: labels drawn anew on these very rows.
+        shown: The question as people read it.
     """
 
     value: float | None
@@ -76,6 +77,12 @@ class Answer(Display):
     rows_worth: str = ""
     analyst: str | None = None
     about: str | None = None
+    shown: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is no answer, because what is left does not surely pay for it."""
+        return self.value is None
 
     def to_dict(self) -> dict[str, Any]:
         """``{"value", "low", "high", "source", "charged", "remaining", "question"}``; and ``"about"`` if it has one."""
@@ -157,6 +164,16 @@ class Shares(Display):
 
     def __len__(self) -> int:
         return len(self.answers)
+
+    @property
+    def refused(self) -> bool:
+        """Whether some bin has no answer, because what was left did not surely pay for it."""
+        return any(answer.refused for answer in self.answers.values())
+
+    def explain(self) -> str:
+        """In words: what the intervals mean, or why a bin has none."""
+        answers = list(self.answers.values())
+        return next((answer for answer in answers if answer.refused), answers[0]).explain()
 
     @property
     def charged(self) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from everhold.answers import Answer, QuotedPrice, Shares, Transcript
+from everhold.answers import Answer, QuotedPrice, Transcript
 from everhold.arguments import as_whole, brief
 from everhold.asking.budget import (
     Allotments,
@@ -18,8 +18,7 @@ from everhold.asking.budget import (
     set_limits,
     warn_of_promises,
 )
-from everhold.asking.desk import Desk, check_not_refused, first_noise
-from everhold.asking.quote import quoted
+from everhold.asking.desk import Desk, first_noise
 from everhold.asking.recovery import recover
 from everhold.asking.spending import Spending, spending
 from everhold.boundary import errors_leave_frames_behind
@@ -34,16 +33,9 @@ from everhold.ledger.database import database_path
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
-from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.private_files import make_private
-from everhold.questions.choice import BestCandidate, ChoiceQuery
-from everhold.questions.derived import DerivedQuery
-from everhold.questions.first_above import AboveQuery, FirstAbove
-from everhold.questions.histogram import HistogramQuery
-from everhold.questions.preparation import paying
-from everhold.questions.priced import PricedQuery, Result
-from everhold.questions.quantile import QuantileAnswer, QuantileQuery
-from everhold.questions.synthesis import SynthesisQuery, SyntheticAnswer
+from everhold.questions.means import Query
+from everhold.questions.question import Question
 from everhold.sealing.configuration import (
     bound_state,
     check_settings,
@@ -71,7 +63,7 @@ from everhold.sealing.storage import (
 )
 from everhold.sealing.structure import FileStructure
 from everhold.sealing.table import StoredRows
-from everhold.values.base import Query, Schema
+from everhold.values.base import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +72,8 @@ if TYPE_CHECKING:
 
     from everhold.ledger import Entry, HoldoutRecord
     from everhold.sealing.reading import RowSource
-    from everhold.synthetic import QueryFamily, Universe
+
+Result = TypeVar("Result")
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
@@ -405,28 +398,24 @@ class Holdout:
         return described(Accounts.from_state(head.state), self._desk.mechanism, self._desk.state_from(head.state), acts)
 
     @overload
-    def ask(self, query: HistogramQuery, *, guess: None = None, strict: bool = False) -> Shares: ...
-    @overload
-    def ask(self, query: PricedQuery[Result], *, guess: None = None, strict: bool = False) -> Result: ...
+    def ask(
+        self, question: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False
+    ) -> Answer: ...
     @overload
     def ask(
-        self, query: Query | DerivedQuery | str, *, guess: float | None = None, tolerance: float | None = None,
+        self, question: Question[Result], *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False,
-    ) -> Answer: ...  # fmt: skip
+    ) -> Result: ...  # fmt: skip
     def ask(
-        self,
-        query: Query | DerivedQuery | HistogramQuery | PricedQuery[Any] | str,
-        *,
-        guess: float | None = None,
-        tolerance: float | None = None,
+        self, question: Question[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False,
-    ) -> Any:
-        """Ask one question.
+    ) -> Any:  # fmt: skip
+        """Ask one question, of whatever kind.
 
         Args:
-            query: A query, such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``; a text
-                is a `mean`. A `histogram` is one question for each bin and has one answer for each. What has a price
-                of its own, such as a `MinimizationQuery`, needs the mechanism ``"privacy_budget"``.
+            question: Such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``; a text is a
+                `mean`. A `histogram` is one question for each bin and has one answer for each. What has a price of its
+                own, such as ``choose([...])`` or ``quantile(...)``, needs the mechanism ``"privacy_budget"``.
             guess: The analyst's own guess, in the question's units, in place of the training estimate.
             tolerance: Half-width wished for, in the question's units; sharper answers cost more credits. Only with the
                 mechanism ``"privacy_budget"`` and for questions that are not made of several.
@@ -444,24 +433,10 @@ class Holdout:
             DependenceWarning: If its values on the training rows are worth fewer rows than is declared; nothing was
                 charged yet.
         """
-        if isinstance(query, PricedQuery):
-            return self._desk.buy(self._desk.prepare_purchase(query, guess, tolerance), strict=strict)
-        if isinstance(query, (DerivedQuery, HistogramQuery)) and tolerance is not None:
-            raise QueryRejected(
-                "a question that is made of several takes no tolerance; expected ask(query) at the planned "
-                "half-width; nothing was charged"
-            )
-        if isinstance(query, HistogramQuery):
-            return self._desk.shares(query, guess=guess, strict=strict)
-        if isinstance(query, DerivedQuery):
-            answer = self._desk.ask_derived(query, guess)
-        else:
-            answer = self._desk.ask_prepared(self._desk.preparation.prepare([query], [guess], tolerance=tolerance))[0]
-        check_not_refused([answer], strict=strict)
-        return answer
+        return self._desk.ask(self._desk.preparation.ready(question, guess, tolerance), strict=strict)
 
     def ask_many(
-        self, queries: Sequence[Query | str], *, guesses: Sequence[float | None] | None = None
+        self, questions: Sequence[Query | str], *, guesses: Sequence[float | None] | None = None
     ) -> list[Answer]:
         """Ask questions that do not depend on each other's answers, in order as far as the budget pays.
 
@@ -469,114 +444,36 @@ class Holdout:
         transaction. If the process ends in between, what was answered is in the ledger, and free when asked again.
 
         Args:
-            queries: As for `ask`, without those that are made of several.
+            questions: As for `ask`, without those that are made of several or have a price of their own.
             guesses: One guess or None for each question.
 
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
         """
-        return self._desk.ask_prepared(self._desk.preparation.prepare(queries, guesses))
-
-    def choose(
-        self,
-        candidates: Sequence[Query | str],
-        *,
-        best: Literal["lowest", "highest"] = "lowest",
-        price: int = CREDITS,
-    ) -> BestCandidate:
-        """Choose the best of several questions on the sealed rows, without telling their values.
-
-        Args:
-            candidates: Means in the same units, such as ``[error(model) for model in models]``.
-            best: Whether the lowest or the highest mean is best.
-            price: Credits that the choice costs; with more of them it comes closer to the best. A mean costs 100.
-
-        Returns:
-            The candidate, with a bound on its regret for the population that holds together with all other answers.
-
-        Raises:
-            QueryRejected: If the candidates cannot be compared, or the mechanism is not ``"privacy_budget"``; nothing
-                was charged.
-        """
-        paying(self._desk.mechanism)
-        return self._desk.buy(ChoiceQuery(candidates, best, price).purchase(self._desk.preparation))
-
-    def quantile(
-        self, text: str, *, quantile: float = 0.5, low: float, high: float, bins: int = 100, price: int = CREDITS
-    ) -> QuantileAnswer:
-        """Find a quantile of a number on the sealed rows, to the width of a bin.
-
-        Args:
-            text: A column or an expression that is a number; missing values count as above every bin.
-            quantile: Which one, in [0, 1]; 0.5 is the median.
-            low: Where the bins begin; must not come from the sealed rows. Values below belong to the first bin.
-            high: Where they end. Values above, and missing ones, belong to the last bin.
-            bins: Number of bins, all equally wide.
-            price: Credits that it costs; with more of them it comes closer. A mean costs 100.
-
-        Raises:
-            QueryRejected: If it cannot be asked, or the mechanism is not ``"privacy_budget"``; nothing was charged.
-        """
-        return self._desk.buy(QuantileQuery(text, quantile, low, high, bins, price).purchase(self._desk.preparation))
-
-    def first_above(self, questions: Sequence[Query | str], threshold: float, *, price: int = CREDITS) -> FirstAbove:
-        """Find the first of many questions whose mean is above a threshold, without telling the means.
-
-        Args:
-            questions: Means in the same units, in the order in which they are scanned; one question of the plan.
-            threshold: In their units; must not come from the sealed rows.
-            price: Credits that the scan costs; with more of them it comes closer. A mean costs 100.
-
-        Raises:
-            QueryRejected: If it cannot be asked, or the mechanism is not ``"privacy_budget"``; nothing was charged.
-        """
-        return self._desk.buy(AboveQuery(questions, threshold, price).purchase(self._desk.preparation))
-
-    def synthesize(
-        self,
-        universe: Universe,
-        queries: QueryFamily,
-        *,
-        method: Literal["mwem", "blr"] = "mwem",
-        price: int = CREDITS,
-        rounds: int | None = None,
-    ) -> SyntheticAnswer:
-        """Make a synthetic table that may be queried for ever at no further cost.
-
-        Args:
-            universe: The cells, listed from public knowledge; its columns are columns of the rows.
-            queries: The questions that the table promises to answer, such as ``universe.marginals(2)``.
-            method: "mwem", or "blr" for universes of a few cells.
-            price: Credits that it costs; with more of them it comes closer. A mean costs 100.
-            rounds: Rounds of MWEM; by default the number with the smallest error.
-
-        Raises:
-            QueryRejected: If it cannot be made, or the mechanism is not ``"privacy_budget"``; nothing was charged.
-        """
-        query = SynthesisQuery(universe, queries, method, price, rounds)
-        return self._desk.buy(query.purchase(self._desk.preparation))
+        return self._desk.ask(self._desk.preparation.batch(questions, guesses))
 
     def quote(
-        self,
-        query: Query | DerivedQuery | HistogramQuery | PricedQuery[Any] | str | None = None,
-        *,
-        guess: float | None = None,
-        tolerance: float | None = None,
+        self, question: Question[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuotedPrice:
         """The price of a question before it is asked; asks nothing and costs nothing.
 
         Args:
-            query: The question; None for the price of any new one, in units of a mean over [0, 1]. For a histogram the
-                half-width is that of its widest bin, for a choice the regret, for a quantile the error of its level,
-                for a scan how far beyond the threshold a verdict may be wrong, for a synthetic table its worst error,
-                for a gradient that of its length.
+            question: The question; None for the price of any new one, in units of a mean over [0, 1]. For a histogram
+                the half-width is that of its widest bin, for a choice the regret, for a quantile the error of its
+                level, for a scan how far beyond the threshold a verdict may be wrong, for a synthetic table its worst
+                error, for a gradient that of its length.
             guess: As for `ask`.
             tolerance: As for `ask`.
 
         Raises:
             QueryRejected: If the question could not be asked.
         """
-        return quoted(self._desk, query, guess=guess, tolerance=tolerance)
+        if question is None and tolerance is not None:
+            raise QueryRejected(
+                "a tolerance needs a question; expected quote(question, tolerance=...); nothing was charged"
+            )
+        ready = None if question is None else self._desk.preparation.ready(question, guess, tolerance)
+        return self._desk.quote(ready)
 
     def status(self) -> dict[str, Any]:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""

@@ -25,7 +25,7 @@ def test_every_command_is_on_the_page():
         "ledger recover",
         "certificate show", "certificate save", "certificate verify", "demo", "diagnose",
         "dependence fit", "dependence describe", "dependence quilts", "plan", "lab run", "lab list",
-        "choose", "quantile", "above", "synthesize", "allot", "allotments",
+        "allot", "allotments",
     }  # fmt: skip
     names = {" ".join(path) for path in COMMANDS}
     assert expected <= names

@@ -58,7 +58,7 @@ def test_the_declared_order_counts_and_not_that_of_the_file(tmp_path):
 
 def test_functions_predictions_and_batches_are_looked_at(tmp_path):
     with sealed(tmp_path) as holdout:
-        made = eh.StatisticalQuery(lambda rows: rows["momentum"] > 0, name="momentum")
+        made = eh.mean(lambda rows: rows["momentum"] > 0, name="momentum")
         with pytest.warns(DependenceWarning):
             holdout.ask(made)
         with pytest.warns(DependenceWarning):
@@ -72,11 +72,11 @@ def test_functions_predictions_and_batches_are_looked_at(tmp_path):
 def test_what_is_bought_is_looked_at(tmp_path):
     with sealed(tmp_path, mechanism="privacy_budget", overfits=None) as holdout:
         with pytest.warns(DependenceWarning):
-            holdout.choose(["y = 1", "momentum > 0"], best="highest")
+            holdout.ask(eh.choose(["y = 1", "momentum > 0"], best="highest"))
         with pytest.warns(DependenceWarning):
-            holdout.quantile("momentum", low=-20, high=20, bins=8)
+            holdout.ask(eh.quantile("momentum", low=-20, high=20, bins=8))
         with pytest.warns(DependenceWarning):
-            holdout.first_above(["momentum > 0"], 0.9)
+            holdout.ask(eh.first_above(["momentum > 0"], 0.9))
         holdout.allot("ann", questions=2)
         with pytest.warns(DependenceWarning):
             holdout.analyst("ann").ask("momentum > 3")
@@ -137,7 +137,7 @@ def test_a_slow_regime_is_warned_of_though_the_file_is_shuffled(tmp_path, column
         with pytest.warns(DependenceWarning, match=rf"abs\(ret\) > 1.*in the order of '{column}'.*silence"):
             holdout.ask("abs(ret) > 1")
         with pytest.warns(DependenceWarning, match=f"in the order of '{column}'"):
-            holdout.ask(eh.StatisticalQuery(lambda rows: abs(rows["ret"]) > 1.5, name="wild"))
+            holdout.ask(eh.mean(lambda rows: abs(rows["ret"]) > 1.5, name="wild"))
 
 
 def test_without_a_column_that_orders_them_shuffled_rows_look_independent(tmp_path):
@@ -165,7 +165,7 @@ def test_false_alarms_in_all_orders_together_stay_rare(tmp_path):
     with sealed(tmp_path, order=SHUFFLED, rows=volatile) as holdout:
         training, watch = holdout._desk.training, Watch.of(holdout.mechanism)
         rng, alarms = np.random.default_rng(0), 0
-        asked = eh.StatisticalQuery(lambda rows: rows["y"] > 0, name="tossed").bind(holdout.schema)
+        asked = eh.mean(lambda rows: rows["y"] > 0, name="tossed").bind(holdout.schema)
         for _ in range(1_000):
             tossed = replace(asked, training_values=rng.integers(0, 2, 4_000))
             sums = training.stretch_totals([tossed], order_by=(), unit=1)

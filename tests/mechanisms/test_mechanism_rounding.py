@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from everhold.asking.answering import answer_from
 from everhold.guarantees.transfer import transferred_interval
 from everhold.ledger import Committed
 from everhold.mechanisms import (
@@ -21,7 +20,9 @@ from everhold.mechanisms import (
 from everhold.mechanisms.base import Mechanism
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.privacy.noise import SeededNoise
-from everhold.values.base import BoundQuery
+from everhold.questions.means import OneMean, Prepared
+from everhold.questions.question import Told
+from everhold.values.base import BoundQuery, Schema
 from everhold.values.evaluation import Evaluations, clip_to_grid
 from everhold.values.vectors import vectors_to_grid
 
@@ -130,7 +131,8 @@ def test_an_upside_down_question_has_its_room_below():
         answer={"value": 0.25, "low": low, "high": high, "source": "holdout"},
     )  # fmt: skip
     error = BoundQuery({}, "error", at_zero=1.0, at_one=0.0)
-    answer = answer_from(error, entry, mechanism, remaining={}, statement="S1", about=None)
+    ready = OneMean([Prepared(error, -1, from_training=False)], Schema(rows=10, training_rows=0, columns={}), mechanism)
+    answer = ready.result(Told([entry], remaining={}, statement="S1", analyst=None))
     assert answer.low <= 1.0 - accuracy <= answer.high
     assert answer.low <= 1.0 - high
 

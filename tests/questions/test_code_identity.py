@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from everhold import LowSensitivityQuery, QueryRejected, StatisticalQuery, accuracy, auc, brier, error, gradient, risk
+from everhold import QueryRejected, accuracy, auc, brier, error, gradient, low_sensitivity, mean, risk
 from everhold.questions.identity import behaviour_digest, content_digest
 
 RULE = """
@@ -66,9 +66,9 @@ QUERIES = {
     "risk of a model": lambda module: risk(module.Rule(), "absolute"),
     "risk of a loss": lambda module: risk(np.full(1_000, 0.3), module.loss, high=1, name="loss"),
     "auc": lambda module: auc(module.Rule(), positives=300, negatives=300),
-    "function": lambda module: StatisticalQuery(module.share, name="share"),
+    "function": lambda module: mean(module.share, name="share"),
     "gradient": lambda module: gradient(module.vector, dimension=1, clip=1.0, name="vector", columns=["delay"]),
-    "statistic": lambda module: LowSensitivityQuery(module.statistic, 0.01, name="statistic", columns=["delay"]),
+    "statistic": lambda module: low_sensitivity(module.statistic, 0.01, name="statistic", columns=["delay"]),
 }
 
 

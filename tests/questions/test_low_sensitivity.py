@@ -14,11 +14,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_auc_score
 
 import everhold as eh
+from everhold import low_sensitivity
 from everhold.errors import QueryRejected
 from everhold.mechanisms import State
 from everhold.mechanisms.privacy_budget import PrivacyBudget
 from everhold.privacy.noise import SeededNoise
-from everhold.questions.low_sensitivity import LowSensitivityQuery, StatisticGrid, StatisticPurchase, half_width
+from everhold.questions.low_sensitivity import StatisticGrid, StatisticPurchase, half_width
 from everhold.questions.ranking_scores import auc, auc_of, auc_sensitivity, f1, f1_of, f1_sensitivity
 from everhold.sealing.neighbours import counterexample, neighbours
 
@@ -36,7 +37,7 @@ def spread(table):
 
 
 def variance(**more):
-    return LowSensitivityQuery(spread, 4 / ROWS, columns=["x"], **more)
+    return low_sensitivity(spread, 4 / ROWS, columns=["x"], **more)
 
 
 @pytest.fixture
@@ -264,19 +265,19 @@ def test_rows_on_which_an_estimator_fails_do_not_move_the_others(tmp_path):
 @pytest.mark.parametrize("sensitivity", [0, 0.0, -0.1, math.nan, math.inf, "1", None, True])
 def test_a_sensitivity_that_makes_no_sense_is_refused_at_once(sensitivity):
     with pytest.raises(ValueError, match=r"sensitivity is .*; expected a positive finite number"):
-        LowSensitivityQuery(spread, sensitivity)
+        low_sensitivity(spread, sensitivity)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: LowSensitivityQuery(spread, 0.1, low=1.0, high=1.0),
-        lambda: LowSensitivityQuery(spread, 0.1, low=math.nan),
-        lambda: LowSensitivityQuery(spread, 0.1, high=math.inf),
-        lambda: LowSensitivityQuery(spread, 0.1, tolerance=0.0),
-        lambda: LowSensitivityQuery("spread", 0.1),
-        lambda: LowSensitivityQuery(spread, 0.1, probe={}),
-        lambda: LowSensitivityQuery(spread, 0.1, probe={"x": [0.0, 1.0], "y": [1.0]}),
+        lambda: low_sensitivity(spread, 0.1, low=1.0, high=1.0),
+        lambda: low_sensitivity(spread, 0.1, low=math.nan),
+        lambda: low_sensitivity(spread, 0.1, high=math.inf),
+        lambda: low_sensitivity(spread, 0.1, tolerance=0.0),
+        lambda: low_sensitivity("spread", 0.1),
+        lambda: low_sensitivity(spread, 0.1, probe={}),
+        lambda: low_sensitivity(spread, 0.1, probe={"x": [0.0, 1.0], "y": [1.0]}),
         lambda: auc([0.1], positives=0, negatives=1),
         lambda: auc([0.1], positives=1, negatives=2.5),
         lambda: auc([0.1], positives=1, negatives=1, tolerance=-1.0),
@@ -305,7 +306,7 @@ def test_other_wrong_numbers_are_refused_at_once(wrong):
     ],
 )
 def test_a_sensitivity_with_a_counterexample_is_refused_and_costs_nothing(holdout, function, sensitivity, high):
-    query, before = LowSensitivityQuery(function, sensitivity, low=-high, high=high), holdout.remaining
+    query, before = low_sensitivity(function, sensitivity, low=-high, high=high), holdout.remaining
     for attempt in (holdout.ask, holdout.quote):
         with pytest.raises(
             QueryRejected, match=r"replacing one row moves the statistic by .*nothing was charged"
@@ -321,17 +322,17 @@ def test_without_training_rows_made_up_ones_are_tried(tmp_path):
     ) as made:
         assert made.ask(variance()).charged == 100
         with pytest.raises(QueryRejected, match="replacing one row"):
-            made.ask(LowSensitivityQuery(lambda t: np.median(np.nan_to_num(t["x"])), 0.01))
+            made.ask(low_sensitivity(lambda t: np.median(np.nan_to_num(t["x"])), 0.01))
 
 
 def test_rows_given_at_creation_are_tried_at_creation():
     public = {"x": np.linspace(0, 1, 200), "y": np.arange(200) % 2}
-    LowSensitivityQuery(spread, 4 / 200, probe=public)
-    LowSensitivityQuery(lambda t: np.mean(t["y"]), 1 / 200, probe=public)
+    low_sensitivity(spread, 4 / 200, probe=public)
+    low_sensitivity(lambda t: np.mean(t["y"]), 1 / 200, probe=public)
     with pytest.raises(QueryRejected, match="replacing one row"):
-        LowSensitivityQuery(spread, 0.5 / 200, probe=public)
+        low_sensitivity(spread, 0.5 / 200, probe=public)
     with pytest.raises(QueryRejected, match="fails on public rows with KeyError"):
-        LowSensitivityQuery(lambda t: t["no"], 1.0, probe=public)
+        low_sensitivity(lambda t: t["no"], 1.0, probe=public)
 
 
 def test_neighbours_differ_in_one_row_and_the_rows_are_public():
@@ -362,12 +363,12 @@ def test_a_true_sensitivity_passes_and_a_slightly_smaller_one_does_not():
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        (LowSensitivityQuery(spread, 4 / ROWS, columns=["no"]), "columns is"),
-        (LowSensitivityQuery(lambda t: t["no"], 0.1), "fails on public rows with KeyError"),
-        (LowSensitivityQuery(lambda t: np.array([1.0, 2.0]), 0.1), r"array of shape \(2,\)"),
-        (LowSensitivityQuery(lambda t: math.nan, 0.1), "not finite"),
-        (LowSensitivityQuery(spread, 4 / ROWS, tolerance=1e-9), "cannot pay for less than"),
-        (LowSensitivityQuery(spread, 1e-12), "too wide for a sensitivity"),
+        (low_sensitivity(spread, 4 / ROWS, columns=["no"]), "columns is"),
+        (low_sensitivity(lambda t: t["no"], 0.1), "fails on public rows with KeyError"),
+        (low_sensitivity(lambda t: np.array([1.0, 2.0]), 0.1), r"array of shape \(2,\)"),
+        (low_sensitivity(lambda t: math.nan, 0.1), "not finite"),
+        (low_sensitivity(spread, 4 / ROWS, tolerance=1e-9), "cannot pay for less than"),
+        (low_sensitivity(spread, 1e-12), "too wide for a sensitivity"),
         (auc(np.zeros(3), positives=1, negatives=1), "shape"),
         (auc(np.full(ROWS, np.nan), positives=1, negatives=1), "finite scores"),
         (f1(np.full(ROWS, 0.5), least=100), "predicted labels, 0 or 1"),
@@ -406,7 +407,7 @@ def test_sealed_rows_are_not_tried_and_their_faults_are_silent(tmp_path):
     with eh.Holdout.create(
         tmp_path / "s.db", "g", holdout=sealed, training=rows(1), mechanism="privacy_budget", queries=5
     ) as made:
-        answer = made.ask(LowSensitivityQuery(statistic, 4 / ROWS, columns=["x"], name="s"))
+        answer = made.ask(low_sensitivity(statistic, 4 / ROWS, columns=["x"], name="s"))
     assert (answer.charged, answer.low) == (100, 0.0)
     assert "321" not in str(answer)
 

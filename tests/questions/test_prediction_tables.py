@@ -10,14 +10,13 @@ from holdout_samples import ROWS, create, rows
 
 from everhold import (
     HoldoutRejected,
-    LowSensitivityQuery,
     QueryRejected,
-    StatisticalQuery,
     accuracy,
     auc,
     brier,
     error,
     gradient,
+    low_sensitivity,
     mean,
     risk,
 )
@@ -169,10 +168,10 @@ ABOUT_IDS = {
     "range": mean("ID", low=0, high=9),
     "given": mean("late = 1", given="id < 9"),
     "histogram": histogram("id", [0, 10]),
-    "function": StatisticalQuery(lambda table: table["id"] > 9),
+    "function": mean(lambda table: table["id"] > 9),
     "gradient": gradient(lambda table: table["id"][:, None], dimension=1, clip=1.0),
     "gradient of the column": gradient(lambda table: table["id"][:, None], dimension=1, clip=1.0, columns=["id"]),
-    "statistic": LowSensitivityQuery(lambda table: np.mean(table["id"] > 9), 0.01),
+    "statistic": low_sensitivity(lambda table: np.mean(table["id"] > 9), 0.01),
 }
 
 

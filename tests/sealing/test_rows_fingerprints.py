@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from holdout_samples import ROWS, create
 
-from everhold import IntegrityError, StatisticalQuery, accuracy, error
+from everhold import IntegrityError, accuracy, error, mean
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 
 QUESTIONS = {
     "an expression": lambda: "delay > 5",
-    "a function": lambda: StatisticalQuery(lambda table: table["late"] > 0),
+    "a function": lambda: mean(lambda table: table["late"] > 0),
     "predictions": lambda: accuracy(np.zeros(ROWS, dtype=int)),
 }
 
@@ -66,7 +66,7 @@ def test_a_file_that_is_swapped_while_it_is_read_is_found(tmp_path):
             return table["late"] > 0
 
         with pytest.raises(IntegrityError, match="changed while they were read"):
-            holdout.ask(StatisticalQuery(swap))
+            holdout.ask(mean(swap))
         assert holdout.status()["charged"] == 0
 
 

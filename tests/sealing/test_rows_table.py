@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everhold import QueryRejected, StatisticalQuery, accuracy, brier, mean
+from everhold import QueryRejected, accuracy, brier, mean
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, seal_rows
 from everhold.sealing.table import StoredRows
 from everhold.values.base import Schema
@@ -74,8 +74,8 @@ def test_totals_are_exact(stored, columns, parts, unit):
         mean("x > 0"): [value is not None and value > 0 for value in x],
         mean("x is null"): [value is None or value != value for value in x],
         mean("whole / whole", low=-1, high=1): [0.0 if value == 0 else 1.0 for value in columns["whole"]],
-        StatisticalQuery(lambda table: table["share"]): share.tolist(),
-        StatisticalQuery(lambda table: table["x"]): [math.nan if value is None else value for value in x],
+        mean(lambda table: table["share"]): share.tolist(),
+        mean(lambda table: table["x"]): [math.nan if value is None else value for value in x],
         accuracy(predictions): (predictions == late).tolist(),
         brier(share): ((share - late) ** 2).tolist(),
     }
@@ -89,7 +89,7 @@ def test_totals_are_exact(stored, columns, parts, unit):
 def test_values_of_functions_are_clipped_and_summed_exactly(stored, values):
     schema, sealed, _ = stored
     array = np.array([float(value) for value in values])
-    bound = StatisticalQuery(lambda _table: array).bind(schema)
+    bound = mean(lambda _table: array).bind(schema)
     assert sealed.totals([bound], parts=3).tolist() == [by_hand(array.tolist(), 3, UNIT)]
 
 
@@ -99,7 +99,7 @@ def test_a_function_that_fails_on_public_rows_is_reported(stored):
     def fails(table):
         raise ZeroDivisionError("why")
 
-    bound = StatisticalQuery(fails).bind(schema)
+    bound = mean(fails).bind(schema)
     assert sealed.totals([bound]).tolist() == [[0]]
     with pytest.raises(QueryRejected, match=r"ZeroDivisionError: why.*nothing was charged"):
         training.totals([bound])
@@ -154,7 +154,7 @@ for name, source in [("csv", folder + "/rows.csv"), ("arrays", rows)]:
     with everhold.Holdout.create(folder + "/study.db", name, **wish) as holdout:
         predictions = np.arange(500) % 2
         asked = ["x > 3 and kind = 'a'", everhold.accuracy(predictions, training=predictions),
-                 everhold.StatisticalQuery(lambda table: table["kind"] == "a", name="f")]
+                 everhold.mean(lambda table: table["kind"] == "a", name="f")]
         print([holdout.ask(query).value for query in asked])
         holdout.transcript().to_text(), holdout.status()
 """

@@ -11,34 +11,30 @@ from __future__ import annotations
 import operator
 import secrets
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from everhold.asking.joint import BudgetEndsBetween
+from everhold.arguments import brief
 from everhold.display import Display
-from everhold.errors import EverholdError, EverholdWarning, QueryRejected, warn_caller
+from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ACT, ANALYST, LONGEST_NAME, MOST, Accounts, Allotment
 from everhold.mechanisms import State
-from everhold.questions.priced import brief, digest
+from everhold.questions.question import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.mechanisms import Mechanism, PrivacyBudget
+    from everhold.mechanisms import Mechanism
+    from everhold.questions.question import Pricing
 
 __all__ = [
     "SPENT",
     "Allotments",
-    "Answering",
-    "Pricing",
     "act_of",
     "affordable",
     "allotment_of",
-    "at_price",
-    "at_the_planned_price",
-    "check_all_affordable",
     "checked_limits",
     "checked_name",
     "described",
@@ -46,12 +42,8 @@ __all__ = [
     "outcome_of_act",
     "part_of",
     "set_limits",
-    "spend",
     "warn_of_promises",
 ]
-
-Answering: TypeAlias = Callable[[State, list[int]], tuple[State, list[Outcome]]]
-"""From a state and rows of what was looked at to the state after their answers and their outcomes."""
 
 SPENT = (
     "what is left of the allotment or of the whole budget does not surely pay for the question, so it was refused; "
@@ -65,29 +57,6 @@ _LOOK_ALIKES = str.maketrans(
 
 
 _WHOLE = Allotment("", questions=MOST, charges=MOST)  # what the steward may spend: the budget itself is the limit
-
-
-@dataclass(frozen=True, slots=True)
-class Pricing:
-    """What new questions of one kind cost, from public state alone.
-
-    Attributes:
-        most: Most that one of them is charged.
-        sure: From a state and a number of them to how many the whole budget surely pays for.
-    """
-
-    most: int
-    sure: Callable[[State, int], int]
-
-
-def at_the_planned_price(mechanism: Mechanism) -> Pricing:
-    """Questions that the mechanism answers as planned."""
-    return Pricing(mechanism.most_charged, mechanism.surely_answers)
-
-
-def at_price(mechanism: PrivacyBudget, price: int) -> Pricing:
-    """Questions that cost so many credits."""
-    return Pricing(price, lambda state, count: min(count, mechanism.affords(state, price)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,48 +241,3 @@ def affordable(state: State, accounts: Accounts, analyst: str | None, count: int
     This looks at public state alone, so a refusal tells nothing and needs no look at the sealed rows.
     """
     return min(pricing.sure(state, count), part_of(accounts, analyst).affords(pricing.most))
-
-
-def spend(
-    state: State, accounts: Accounts, analyst: str | None, new: list[int], *, pricing: Pricing, answer: Answering
-) -> tuple[State, list[Outcome | None]]:
-    """Answer new questions in order as long as the next one is surely paid for; None for the others.
-
-    What was charged is public as soon as it was answered, so the decision about the next question may depend on it:
-    the result is that of asking one after the other.
-
-    Args:
-        state: The mechanism's state.
-        accounts: The accounts; what was spent is counted there.
-        analyst: On whose behalf; None for the steward.
-        new: What the mechanism's answer takes, one for each new question.
-        pricing: What they cost.
-        answer: The mechanism's answer.
-    """
-    outcomes: list[Outcome | None] = []
-    while batch := new[len(outcomes) :][: affordable(state, accounts, analyst, len(new), pricing=pricing)]:
-        state, made = answer(state, batch)
-        charged = [outcome.charged for outcome in made]
-        try:
-            if any(outcome.answer["source"] == "refused" for outcome in made) or max(charged) > pricing.most:
-                raise ValueError
-            if analyst is not None:
-                accounts.spend(analyst, asked=len(made), charged=sum(charged))
-        except ValueError:
-            raise EverholdError(
-                "the question charged more than the price that it named before; nothing was charged; ask another one"
-            ) from None
-        outcomes += made
-    return state, outcomes + [None] * (len(new) - len(outcomes))
-
-
-def check_all_affordable(
-    state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing
-) -> None:
-    """Check that so many parts of one question are all answered, whatever the sealed rows say to each of them.
-
-    Raises:
-        BudgetEndsBetween: If not.
-    """
-    if affordable(state, accounts, analyst, count, pricing=pricing) < count:
-        raise BudgetEndsBetween

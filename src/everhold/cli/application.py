@@ -16,7 +16,6 @@ from everhold.cli import (
     holdouts,
     ledger,
     plan,
-    purchases,
 )
 from everhold.cli.failures import CommandGroup
 
@@ -59,7 +58,7 @@ def everhold(
 
     With --mechanism privacy_budget, one budget also pays to choose among models,
     to find a quantile or the first of many questions above a threshold, and to
-    synthesize a table: see choose, quantile, above and synthesize.
+    synthesize a table: see 'everhold ask --help'.
 
     STORAGE is a path or a URL such as sqlite:///flights.db. The environment
     variable EVERHOLD_STORAGE replaces it: everhold ask flights --mean "late".
@@ -82,7 +81,7 @@ def everhold(
     """
 
 
-_MODULES = (plan, holdouts, allotments, purchases, diagnose, dependence, ledger, certificate)
+_MODULES = (plan, holdouts, allotments, diagnose, dependence, ledger, certificate)
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)
 for point in entry_points(group="everhold.commands"):  # of other distributions, such as everhold-lab

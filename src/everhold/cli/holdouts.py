@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from everhold.cli.answers import check_output, save_table, show_answer
 from everhold.cli.arguments import (
     STORAGE_VARIABLE,
     AnalystOption,
@@ -22,39 +23,30 @@ from everhold.cli.arguments import (
     storage_of,
 )
 from everhold.cli.failures import Misuse, arguments_checked
-from everhold.cli.output import Format, note, show_list, show_record, show_sentence
-from everhold.cli.questions import (
-    AccuracyOption,
-    BrierOption,
-    ColumnOption,
-    CorrelationOption,
-    CovarianceOption,
-    ErrorOption,
-    GivenOption,
-    GuessOption,
-    HighOption,
-    LowOption,
-    MeanOption,
-    QuestionOptions,
-    ToleranceOption,
-    TrainingPredictionsOption,
-    VarianceOption,
-    WithHighOption,
-    WithLowOption,
-    WithOption,
-)
+from everhold.cli.output import Format, show_list, show_record, show_sentence
+from everhold.cli.questions import Spelled, with_question_options
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
 
 __all__ = ["ALLOTTED", "register", "show_transcript"]
 
-_ANSWER = ("value", "low", "high", "source", "charged", "remaining", "question")
 _TRANSCRIPT = ("sequence", "asked_at", "question", "asked", "value", "low", "high", "source", "charged")
 ALLOTTED = ("analyst", "asked", "questions", "charged", "charges")
 """Columns of a table of allotments."""
 _LISTED = ("name", "rows", "training_rows", "mechanism", "queries", "confidence", "asked", "charged", "created")
-_WISH, _ROWS = "What is planned", "The rows"
+_WISH, _ROWS, _DETAILS, _RESULT = "What is planned", "The rows", "More about the question", "The result"
+
+GuessOption = Annotated[
+    float | None, typer.Option(help="Your own guess, in place of the training estimate.", rich_help_panel=_DETAILS)
+]
+ToleranceOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Half-width wished for; sharper costs more credits. Only with --mechanism privacy_budget.",
+        rich_help_panel=_DETAILS,
+    ),
+]
 
 
 class Features(StrEnum):
@@ -218,38 +210,30 @@ def _declared(*, groups: str | None, model: Path | None, independent: bool) -> D
     return None if model is None else model_from(model)
 
 
+@with_question_options
 def ask(
     storage: StorageArgument,
     name: NameArgument = None,
     *,
-    mean: MeanOption = None,
-    accuracy: AccuracyOption = None,
-    error: ErrorOption = None,
-    brier: BrierOption = None,
-    variance: VarianceOption = None,
-    covariance: CovarianceOption = None,
-    correlation: CorrelationOption = None,
-    low: LowOption = None,
-    high: HighOption = None,
-    given: GivenOption = None,
-    with_: WithOption = None,
-    with_low: WithLowOption = None,
-    with_high: WithHighOption = None,
-    column: ColumnOption = None,
-    training_predictions: TrainingPredictionsOption = None,
+    spelled: Spelled,
     guess: GuessOption = None,
     tolerance: ToleranceOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="With --synthesize: the file for the table, .csv or .parquet.", rich_help_panel=_RESULT),
+    ] = None,
     analyst: AnalystOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Ask one question and print the answer with its interval.
+    r"""Ask one question and print the answer with what holds for the population.
 
     Examples:
       everhold ask flights.db flights --mean "arr_delay > 15"
       everhold ask flights.db flights --mean arr_delay --low -60 --high 180
       everhold ask flights.db flights --accuracy predictions.csv
       everhold ask flights.db flights --correlation "late = 1" --with "hour > 17"
+      everhold ask flights.db flights --histogram arr_delay --edges -60,0,15,60
       everhold ask flights.db flights --mean "late = 1" --analyst team-a
 
     The same question again gets the same answer for nothing.
@@ -257,8 +241,20 @@ def ask(
     So are those that an analyst's part of it does not surely pay for; these cost
     nothing, are not recorded, and stay open for everybody.
 
+    With --mechanism privacy_budget, one budget also pays for these:
+      everhold ask flights.db flights --choose lowest --error a.csv --error b.csv
+      everhold ask flights.db flights --quantile arr_delay --low -60 --high 180
+      everhold ask flights.db flights --first-above 0.2 --mean "arr_delay > 60" \
+        --mean "arr_delay > 30" --price 1000
+      everhold ask flights.db flights --synthesize cells.json --output table.csv
+    The file of cells lists what rows may look like, without a look at the sealed
+    ones; rows with other values count as "other", or as the value named "rest":
+      {"columns": [{"name": "carrier", "values": ["AA", "UA"]},
+                   {"name": "arr_delay", "edges": [-60, 0, 15, 60]}]}
+
     Exit codes:
       0  answered, or refused because the budget is spent
+      1  a file cannot be read or written
       2  wrong usage
       4  no such holdout
       5  the question cannot be asked, or there is no such analyst; nothing was charged
@@ -266,43 +262,23 @@ def ask(
       7  the rows or the ledger were altered
       8  the steward's key is missing or another one
     """
-    asked = QuestionOptions(
-        mean=mean, accuracy=accuracy, error=error, brier=brier, variance=variance, covariance=covariance,
-        correlation=correlation, low=low, high=high, given=given, with_=with_, with_low=with_low, with_high=with_high,
-        column=column, training_predictions=training_predictions,
-    )  # fmt: skip
-    asked.check(required=True)
-    from everhold.answers import estimand_in_words
-
+    makes_table = spelled.kind is not None and spelled.kind.name == "synthesize"
+    check_output(output, wanted=makes_table)
     with opened(storage, name, analyst) as holdout:
-        answer = holdout.ask(asked.query(holdout.schema), guess=guess, tolerance=tolerance, strict=strict)
-    if answer.value is None:
-        note(f"refused: {answer.explain()}")
-    elif answer.about is not None:
-        note(estimand_in_words(answer.about))
-    record = answer.to_dict()
-    show_list([record], _ANSWER, form, document=record)
+        question, tolerance = spelled.question(holdout.schema, tolerance)
+        assert question is not None
+        answer = holdout.ask(question, guess=guess, tolerance=tolerance, strict=strict)
+    if output is not None and answer.table is not None:
+        save_table(answer.table, output)
+    show_answer(answer, form, files=spelled.files())
 
 
+@with_question_options
 def quote(
     storage: StorageArgument,
     name: NameArgument = None,
     *,
-    mean: MeanOption = None,
-    accuracy: AccuracyOption = None,
-    error: ErrorOption = None,
-    brier: BrierOption = None,
-    variance: VarianceOption = None,
-    covariance: CovarianceOption = None,
-    correlation: CorrelationOption = None,
-    low: LowOption = None,
-    high: HighOption = None,
-    given: GivenOption = None,
-    with_: WithOption = None,
-    with_low: WithLowOption = None,
-    with_high: WithHighOption = None,
-    column: ColumnOption = None,
-    training_predictions: TrainingPredictionsOption = None,
+    spelled: Spelled | None = None,
     guess: GuessOption = None,
     tolerance: ToleranceOption = None,
     analyst: AnalystOption = None,
@@ -310,11 +286,14 @@ def quote(
 ) -> None:
     """Say what a question would cost and how wide its interval would be; free.
 
-    Example:
+    Examples:
       everhold quote flights.db flights --mean "arr_delay > 15"
+      everhold quote flights.db flights --choose lowest --error a.csv --error b.csv
 
     Without a question it is the price of any new one, for a mean between 0 and 1.
-    A question that is made of several costs what its new parts cost.
+    A question that is made of several costs what its new parts cost. The radius is
+    a half-width; of a choice it is the regret, of a quantile the error of its
+    level, of a scan how far beyond the threshold a verdict may be wrong.
 
     Exit codes:
       0  quoted
@@ -324,14 +303,10 @@ def quote(
       7  the rows or the ledger were altered
       8  the steward's key is missing or another one
     """
-    asked = QuestionOptions(
-        mean=mean, accuracy=accuracy, error=error, brier=brier, variance=variance, covariance=covariance,
-        correlation=correlation, low=low, high=high, given=given, with_=with_, with_low=with_low, with_high=with_high,
-        column=column, training_predictions=training_predictions,
-    )  # fmt: skip
-    named = asked.check(required=False)
+    assert spelled is not None
     with opened(storage, name, analyst) as holdout:
-        price = holdout.quote(asked.query(holdout.schema) if named else None, guess=guess, tolerance=tolerance)
+        question, tolerance = spelled.question(holdout.schema, tolerance)
+        price = holdout.quote(question, guess=guess, tolerance=tolerance)
     show_record(price.to_dict(), form)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from contextlib import contextmanager
 from enum import StrEnum
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Format", "fits", "note", "printable", "progress_bar", "show_list", "show_record", "show_sentence"]
 
+_HASH = re.compile("[0-9a-f]{64}")
 _SHORT_HASH = 12
 _SECONDS = len("2026-01-31T23:59:59")
 _SHOWN_OF_VECTOR = 6
@@ -168,7 +170,7 @@ def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 def _short(name: str, value: Any) -> str:
     """A cell of a list; a question is known by the first digits of its hash, a moment to the second."""
-    if name == "question" and value:
+    if name == "question" and _HASH.fullmatch(str(value)):
         return str(value)[:_SHORT_HASH]
     if name in ("asked_at", "created") and isinstance(value, str) and "T" in value:
         return printable(value)[:_SECONDS].replace("T", " ")

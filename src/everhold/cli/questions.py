@@ -1,205 +1,234 @@
-"""The options that spell a question, the same for `ask` and `quote`."""
+"""How a question is spelled on the command line: one option for each kind, and the details that belong to it.
+
+All of it follows from the registry in `everhold.questions`, so a new kind of question is an option at once.
+"""
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from everhold.cli.failures import Misuse
+from everhold.questions import DETAILS, KINDS, Form, Kind
 
 if TYPE_CHECKING:
-    from everhold.questions.derived import DerivedQuery
-    from everhold.values.base import Query, Schema
+    from collections.abc import Callable, Mapping
 
-__all__ = [
-    "AccuracyOption",
-    "BrierOption",
-    "ColumnOption",
-    "CorrelationOption",
-    "CovarianceOption",
-    "ErrorOption",
-    "GivenOption",
-    "GuessOption",
-    "HighOption",
-    "LowOption",
-    "MeanOption",
-    "QuestionOptions",
-    "ToleranceOption",
-    "TrainingPredictionsOption",
-    "VarianceOption",
-    "WithHighOption",
-    "WithLowOption",
-    "WithOption",
-]
+    from everhold.questions.question import Question
+    from everhold.values.base import Schema
 
-_QUESTION, _DETAILS = "The question, exactly one of", "More about the question"
+__all__ = ["Spelled", "with_question_options"]
 
-MeanOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="EXPR", help="The share of rows that meet a condition, or the mean of a number.",
-        rich_help_panel=_QUESTION,
-    ),
-]  # fmt: skip
-AccuracyOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="The share of labels that the predictions in a file meet; they are joined by row id.",
-        rich_help_panel=_QUESTION,
-    ),
-]
-ErrorOption = Annotated[
-    Path | None, typer.Option(help="The share of labels that they miss.", rich_help_panel=_QUESTION)
-]
-BrierOption = Annotated[
-    Path | None,
-    typer.Option(help="The Brier score of probabilities in a file, for labels 0 and 1.", rich_help_panel=_QUESTION),
-]
-VarianceOption = Annotated[
-    str | None,
-    typer.Option(metavar="EXPR", help="The variance of a condition or of a number.", rich_help_panel=_QUESTION),
-]
-CovarianceOption = Annotated[
-    str | None, typer.Option(metavar="EXPR", help="The covariance with --with.", rich_help_panel=_QUESTION)
-]
-CorrelationOption = Annotated[
-    str | None, typer.Option(metavar="EXPR", help="The correlation with --with.", rich_help_panel=_QUESTION)
-]
-LowOption = Annotated[
-    float | None,
-    typer.Option(help="Of a number: smaller and missing values count as this.", rich_help_panel=_DETAILS),
-]
-HighOption = Annotated[
-    float | None, typer.Option(help="Of a number: larger values count as this.", rich_help_panel=_DETAILS)
-]
-WithOption = Annotated[
-    str | None,
-    typer.Option(
-        "--with", metavar="EXPR", help="The other condition or number of a covariance or correlation.",
-        rich_help_panel=_DETAILS,
-    ),
-]  # fmt: skip
-WithLowOption = Annotated[
-    float | None, typer.Option(help="As --low, for the number of --with.", rich_help_panel=_DETAILS)
-]
-WithHighOption = Annotated[
-    float | None, typer.Option(help="As --high, for the number of --with.", rich_help_panel=_DETAILS)
-]
-GivenOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="EXPR", help="With --mean: only among rows that meet this condition; asks two questions.",
-        rich_help_panel=_DETAILS,
-    ),
-]  # fmt: skip
-ColumnOption = Annotated[
-    str | None,
-    typer.Option(help="Column of the predictions file, where it has several.", rich_help_panel=_DETAILS),
-]
-TrainingPredictionsOption = Annotated[
-    Path | None,
-    typer.Option(help="Predictions for the training rows; they make the guess.", rich_help_panel=_DETAILS),
-]
-ToleranceOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Half-width wished for; sharper costs more credits. Only with --mechanism privacy_budget.",
-        rich_help_panel=_DETAILS,
-    ),
-]
-GuessOption = Annotated[
-    float | None, typer.Option(help="Your own guess, in place of the training estimate.", rich_help_panel=_DETAILS)
-]
+_SUBJECT, _DETAILS = "The question, exactly one of", "More about the question"
+_TYPES = {Form.NUMBER: float, Form.WHOLE: int, Form.PREDICTIONS: Path, Form.CELLS: Path}
+_ROWWISE = tuple(kind for kind in KINDS if kind.rowwise)
+_OF_FILES = tuple(kind.name for kind in KINDS if kind.form is Form.PREDICTIONS)
 
 
-_KINDS = ("mean", "accuracy", "error", "brier", "variance", "covariance", "correlation")
-_OF_PREDICTIONS, _OF_TWO = ("accuracy", "error", "brier"), ("covariance", "correlation")
-_BELONGS = {
-    "low": ("mean", "variance", *_OF_TWO),
-    "high": ("mean", "variance", *_OF_TWO),
-    "given": ("mean",),
-    "with": _OF_TWO,
-    "with_low": _OF_TWO,
-    "with_high": _OF_TWO,
-    "column": _OF_PREDICTIONS,
-    "training_predictions": _OF_PREDICTIONS,
-}
-"""Which details belong to which questions."""
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A question as it was typed.
 
+    Attributes:
+        given: The options that were given, by name.
+        kind: The kind of question; None where there is none.
+        candidates: Where the question is about several ones: those, each a kind and its subject.
+    """
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionOptions:
-    """A question as it was typed; one attribute for each option."""
+    given: Mapping[str, Any]
+    kind: Kind | None
+    candidates: tuple[tuple[Kind, Any], ...]
 
-    mean: str | None
-    accuracy: Path | None
-    error: Path | None
-    brier: Path | None
-    variance: str | None
-    covariance: str | None
-    correlation: str | None
-    low: float | None
-    high: float | None
-    given: str | None
-    with_: str | None
-    with_low: float | None
-    with_high: float | None
-    column: str | None
-    training_predictions: Path | None
-
-    def check(self, *, required: bool) -> bool:
-        """Whether there is a question at all.
-
-        Args:
-            required: Whether there has to be one.
+    @classmethod
+    def read(cls, options: Mapping[str, Any], *, required: bool) -> Spelled:
+        """Check that there is one question, and that all details belong to it.
 
         Raises:
-            Misuse: If there is more than one, or an option does not belong to it.
+            Misuse: If not.
         """
-        chosen = [kind for kind in _KINDS if getattr(self, kind) is not None]
-        if len(chosen) > 1 or (required and not chosen):
-            found = " and ".join(f"--{kind}" for kind in chosen) or "none"
-            listed = ", ".join(f"--{kind}" for kind in _KINDS)
-            raise Misuse(f"expected one question, found {found}; give exactly one of {listed}")
-        for name, kinds in _BELONGS.items():
-            value = self.with_ if name == "with" else getattr(self, name)
-            if value is not None and not set(chosen) & set(kinds):
-                *most, last = (f"--{kind}" for kind in kinds)
-                where = f"{', '.join(most)} and {last}" if most else last
-                raise Misuse(f"--{name.replace('_', '-')} belongs to {where}; leave it out or ask that question")
-        if chosen and chosen[0] in _OF_TWO and self.with_ is None:
-            raise Misuse(f"--{chosen[0]} needs the other condition or number; give it as --with EXPR")
-        return bool(chosen)
+        given = {name: value for name, value in options.items() if value not in (None, [])}
+        wrapping = [kind for kind in KINDS if kind.several and kind.name in given]
+        chosen = wrapping or [kind for kind in KINDS if kind.name in given]
+        rows = [(kind, subject) for kind in _ROWWISE for subject in given.get(kind.name, ())]
+        if wrapping:
+            _check_candidates(wrapping, rows, given)
+            used = {detail for kind, _ in rows for detail in kind.details} | set(wrapping[0].details)
+        else:
+            texts = [f"--{_dashed(kind.name)}" for kind in chosen]
+            texts += [f"--{kind.name}" for kind in _ROWWISE for _ in given.get(kind.name, ())[1:]]
+            if len(texts) > 1 or (required and not chosen):
+                listed = ", ".join(f"--{_dashed(kind.name)}" for kind in KINDS)
+                raise Misuse(
+                    f"expected one question, found {' and '.join(texts) or 'none'}; give exactly one of {listed}"
+                )
+            used = set(chosen[0].details) if chosen else set()
+        files = any(kind.name in _OF_FILES for kind in (*chosen, *(kind for kind, _ in rows)))
+        for name in given:
+            if name in DETAILS and name not in used:
+                raise Misuse(f"--{_dashed(name)} belongs to {_owners(name)}; leave it out or ask that question")
+            if (name == "column" and not files) or (name == "questions" and not wrapping):
+                owners = _listed(_OF_FILES if name == "column" else [kind.name for kind in KINDS if kind.several])
+                raise Misuse(f"--{name} belongs to {owners}; leave it out or ask that question")
+        if chosen and "with_" in chosen[0].details and "with_" not in given:
+            raise Misuse(f"--{chosen[0].name} needs the other condition or number; give it as --with EXPR")
+        return cls(given, chosen[0] if chosen else None, tuple(rows) if wrapping else ())
 
-    def query(self, schema: Schema) -> Query | DerivedQuery:
-        """The question for rows of this schema; reads the files of predictions."""
-        from everhold.questions.mean import ConditionalMean, MeanQuery
-        from everhold.questions.moments import Correlation, Covariance, Variance
+    def question(self, schema: Schema, tolerance: float | None) -> tuple[Question[Any] | None, float | None]:
+        """The question for rows of this schema, if there is one, and the tolerance that is left to ask with.
 
-        if self.mean is not None and self.given is not None:
-            if self.low is not None or self.high is not None:
-                raise Misuse("--given takes two conditions, which have no range; leave out --low and --high")
-            return ConditionalMean(self.mean, self.given)
-        if self.mean is not None:
-            return MeanQuery(self.mean, self.low, self.high)
-        if self.variance is not None:
-            return Variance(MeanQuery(self.variance, self.low, self.high))
-        for kind, text in ((Covariance, self.covariance), (Correlation, self.correlation)):
-            if text is not None and self.with_ is not None:
-                other = MeanQuery(self.with_, self.with_low, self.with_high)
-                return kind(MeanQuery(text, self.low, self.high), other)
-        return self._predictions(schema)
+        Reads files.
+        """
+        if self.kind is None:
+            return None, tolerance
+        if self.kind.tolerant and tolerance is not None:
+            return self._question(self.kind, {"tolerance": tolerance}, schema), None
+        return self._question(self.kind, {}, schema), tolerance
 
-    def _predictions(self, schema: Schema) -> Query:
-        from everhold.cli.predictions import read_predictions
-        from everhold.questions.metrics import accuracy, brier, error
+    def _question(self, kind: Kind, more: Mapping[str, Any], schema: Schema) -> Question[Any]:
+        details = {**self._details(kind, schema), **more}
+        if not kind.several:
+            subject = self.given[kind.name][0] if kind.rowwise else self.given[kind.name]
+            return self._made(kind, self._value(kind.form, subject, schema), details)
+        each: list[Any] = [
+            self._made(one, self._value(one.form, subject, schema), self._details(one, schema))
+            for one, subject in self.candidates
+        ]
+        each += _lines(self.given["questions"]) if "questions" in self.given else []
+        return self._made(kind, each, {**details, kind.several: self.given[kind.name]})
 
-        makers = ((accuracy, self.accuracy), (error, self.error), (brier, self.brier))
-        make, path = next((make, path) for make, path in makers if path is not None)
-        training = None
-        if self.training_predictions is not None:
-            training = read_predictions(self.training_predictions, schema, column=self.column)
-        return make(read_predictions(path, schema, column=self.column), training=training)
+    def _made(self, kind: Kind, subject: Any, details: Mapping[str, Any]) -> Question[Any]:
+        try:
+            made: Question[Any] = kind.make(subject, **details)
+        except TypeError as fault:  # the maker misses an argument
+            missing = [option for option, argument in kind.details.items() if f"'{argument}'" in str(fault)]
+            if not missing:
+                raise
+            raise Misuse(f"--{_dashed(kind.name)} needs {_listed(missing)}") from None
+        return made
+
+    def _details(self, kind: Kind, schema: Schema) -> dict[str, Any]:
+        return {
+            argument: self._value(DETAILS[option].form, self.given[option], schema)
+            for option, argument in kind.details.items() if option in self.given
+        }  # fmt: skip
+
+    def _value(self, form: Form, written: Any, schema: Schema) -> Any:
+        if form is Form.PREDICTIONS:
+            from everhold.cli.files import read_predictions
+
+            return read_predictions(Path(written), schema, column=self.given.get("column"))
+        if form is Form.CELLS:
+            from everhold.cli.files import read_universe
+
+            return read_universe(Path(written))
+        if form is Form.CODE:
+            from everhold.cli.files import read_function
+
+            return read_function(written)
+        if form is Form.LIST:
+            parts = [part.strip() for part in written.split(",")]
+            return _numbers(parts) or parts
+        return written
+
+    def files(self) -> list[str]:
+        """The candidates by the names of their files; empty where they are no files."""
+        named = [f"{kind.name} of {subject}" for kind, subject in self.candidates if kind.name in _OF_FILES]
+        return named if len(named) == len(self.candidates) else []
+
+
+def with_question_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorator: the parameter ``spelled`` of a command becomes one option for each kind and each detail."""
+    signature = inspect.signature(command, eval_str=True)
+    own = list(signature.parameters.values())
+    place = next(index for index, parameter in enumerate(own) if parameter.name == "spelled")
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in _options().items()
+    ]
+    required = own[place].default is not None
+
+    def spelled(**given: Any) -> None:
+        typed = {option.name: given.pop(option.name) for option in options}
+        command(**given, spelled=Spelled.read(typed, required=required))
+
+    spelled.__name__, spelled.__doc__ = command.__name__, command.__doc__
+    parameters = [*own[:place], *options, *own[place + 1 :]]
+    spelled.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    spelled.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return spelled
+
+
+def _options() -> dict[str, Any]:
+    """Annotations by name."""
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        plain = _TYPES.get(kind.form, str)
+        annotation = list[plain] if kind.rowwise else plain  # type: ignore[valid-type]
+        found[kind.name] = _annotated(annotation, kind.name, kind.form, kind.help, _SUBJECT)
+    found["questions"] = _annotated(
+        Path, "questions", Form.PREDICTIONS, "With --choose or --first-above: one condition or number a line.", _SUBJECT
+    )
+    for name, detail in DETAILS.items():
+        help_text = f"{detail.help} [{_owners(name)}]"
+        found[name] = _annotated(_TYPES.get(detail.form, str), name, detail.form, help_text, _DETAILS)
+    column = "Column of the predictions file, where it has several."
+    found["column"] = _annotated(str, "column", Form.TEXT, column, _DETAILS)
+    return found
+
+
+def _annotated(plain: Any, name: str, form: Form, help_text: str, panel: str) -> Any:
+    metavar = {Form.NUMBER: None, Form.WHOLE: None, Form.PREDICTIONS: None}.get(form, form.value)
+    option = typer.Option(f"--{_dashed(name)}", metavar=metavar, help=help_text, rich_help_panel=panel)
+    return Annotated[plain | None, option]
+
+
+def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given: Mapping[str, Any]) -> None:
+    """Means of different kinds are in different units, or were not meant together."""
+    if len(wrapping) > 1:
+        raise Misuse("expected one question, found --choose and --first-above; give one of them")
+    found = [*dict.fromkeys(f"--{kind.name}" for kind, _ in rows), *(["--questions"] if "questions" in given else [])]
+    others = [f"--{_dashed(kind.name)}" for kind in KINDS if kind.name in given and kind is not wrapping[0]]
+    strange = [option for option in others if option not in found]
+    if len(found) != 1 or strange:
+        kinds = ", ".join([*(f"--{kind.name}" for kind in _ROWWISE), "--questions"])
+        listed = " and ".join([*found, *strange]) or "none"
+        raise Misuse(
+            f"--{_dashed(wrapping[0].name)} compares one kind of questions, found {listed}; give one of {kinds}, "
+            "several times"
+        )
+
+
+def _lines(path: Path) -> list[str]:
+    """The questions of a file, without empty lines."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise Misuse(f"{path.name} is no text in UTF-8; expected one condition or number a line") from None
+    found = [line for line in lines if line.strip()]
+    if not found:
+        raise Misuse(f"{path.name} holds no question; expected one condition or number a line")
+    return found
+
+
+def _numbers(parts: list[str]) -> list[float]:
+    try:
+        return [float(part) for part in parts]
+    except ValueError:
+        return []
+
+
+def _owners(detail: str) -> str:
+    return _listed([kind.name for kind in KINDS if detail in kind.details])
+
+
+def _listed(names: Any) -> str:
+    *most, last = (f"--{_dashed(name)}" for name in names)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _dashed(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")

@@ -1,1 +1,145 @@
-"""What may be asked, and what an evaluated question is."""
+"""Everything that may be asked: one file for each kind of question, and the registry of them all.
+
+To add a kind, write its file with a lower-case maker and add a line here: then it is a public name of everhold, `ask`
+and `quote` take it, and the command line spells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import import_module
+from typing import Any
+
+__all__ = ["DETAILS", "KINDS", "Detail", "Form", "Kind"]
+
+
+class Form(StrEnum):
+    """In which form a part of a question is written down, in a command or a file."""
+
+    EXPRESSION = "EXPR"
+    PREDICTIONS = "FILE"
+    CODE = "FILE.py:NAME"
+    CELLS = "FILE.json"
+    NUMBER = "FLOAT"
+    WHOLE = "INTEGER"
+    TEXT = "TEXT"
+    LIST = "A,B,..."
+    BEST = "lowest|highest"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of question.
+
+    Attributes:
+        name: Of its maker, and of its option on the command line.
+        home: The module of the maker.
+        form: Of its subject, the maker's first argument.
+        help: What it is, in a line.
+        details: The maker's other arguments, by the names in `DETAILS` under which they are given.
+        several: The name of the argument that the option gives where the subject is several questions; empty if not.
+        rowwise: Whether it is a mean of row values, so that it may be one of several.
+        tolerant: Whether the maker takes the tolerance, and not `ask`.
+    """
+
+    name: str
+    home: str
+    form: Form
+    help: str
+    details: Mapping[str, str]
+    several: str = ""
+    rowwise: bool = False
+    tolerant: bool = False
+
+    @property
+    def make(self) -> Callable[..., Any]:
+        """The maker."""
+        maker: Callable[..., Any] = getattr(import_module(f"everhold.questions.{self.home}"), self.name)
+        return maker
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """More about a question, for some kinds of them.
+
+    Attributes:
+        form: How it is written down.
+        help: What it is, in a line.
+    """
+
+    form: Form
+    help: str
+
+
+def _same(*names: str, **others: str) -> dict[str, str]:
+    """Details that go by the name of their argument, and others by ``option=argument``."""
+    return {**{name: name for name in names}, **others}
+
+
+_RANGE, _TRAINED = _same("low", "high"), _same(training_predictions="training")
+_OTHER = _same(with_="other", with_low="other_low", with_high="other_high")
+
+KINDS = (
+    Kind("mean", "mean", Form.EXPRESSION, "The share of rows that meet a condition, or the mean of a number.",
+         {**_RANGE, **_same("given")}, rowwise=True),
+    Kind("accuracy", "metrics", Form.PREDICTIONS,
+         "The share of labels that the predictions in a file meet; they are joined by row id.", _TRAINED, rowwise=True),
+    Kind("error", "metrics", Form.PREDICTIONS, "The share of labels that they miss.", _TRAINED, rowwise=True),
+    Kind("brier", "metrics", Form.PREDICTIONS, "The Brier score of probabilities in a file, for labels 0 and 1.",
+         _TRAINED, rowwise=True),
+    Kind("risk", "risk", Form.PREDICTIONS, "The mean loss of the predictions in a file: see --loss.",
+         {**_RANGE, **_TRAINED, **_same("loss")}, rowwise=True),
+    Kind("variance", "moments", Form.EXPRESSION, "The variance of a condition or of a number.", _RANGE),
+    Kind("covariance", "moments", Form.EXPRESSION, "The covariance with --with.", {**_RANGE, **_OTHER}),
+    Kind("correlation", "moments", Form.EXPRESSION, "The correlation with --with.", {**_RANGE, **_OTHER}),
+    Kind("histogram", "histogram", Form.EXPRESSION, "The shares of the bins of a number, or of a text column's values.",
+         _same(edges="bins")),
+    Kind("choose", "choice", Form.BEST, "Which of several --mean, --error, ... is best; their values are not told.",
+         _same("price"), several="best"),
+    Kind("first_above", "first_above", Form.NUMBER,
+         "Which of several --mean, --error, ... is the first above this threshold.", _same("price"),
+         several="threshold"),
+    Kind("quantile", "quantile", Form.EXPRESSION, "The median or another quantile of a number, to the width of a bin.",
+         {**_RANGE, **_same("bins", "price", level="quantile")}),
+    Kind("auc", "ranking_scores", Form.PREDICTIONS, "The area under the ROC curve of the scores in a file.",
+         _same("positives", "negatives"), tolerant=True),
+    Kind("f1", "ranking_scores", Form.PREDICTIONS, "The F1 of the labels in a file.", _same("least"), tolerant=True),
+    Kind("gradient", "gradient", Form.CODE, "The mean of a vector that a Python function computes from each row.",
+         _same("dimension", "clip", "columns", called="name"), tolerant=True),
+    Kind("low_sensitivity", "low_sensitivity", Form.CODE,
+         "A statistic of the whole table, by a Python function, with a proven --sensitivity.",
+         {**_RANGE, **_same("sensitivity", "columns", called="name")}, tolerant=True),
+    Kind("synthesize", "synthesis", Form.CELLS,
+         "A table of weighted cells that may be queried for ever at no further cost: see --output.",
+         _same("method", "rounds", "price", marginals="questions")),
+)  # fmt: skip
+"""Every kind of question, in the order in which help lists them."""
+
+DETAILS = {
+    "low": Detail(Form.NUMBER, "Of a number or loss: smaller and missing values count as this."),
+    "high": Detail(Form.NUMBER, "Of a number or loss: larger values count as this."),
+    "given": Detail(Form.EXPRESSION, "Only among rows that meet this condition; asks two questions."),
+    "with_": Detail(Form.EXPRESSION, "The other condition or number."),
+    "with_low": Detail(Form.NUMBER, "As --low, for the number of --with."),
+    "with_high": Detail(Form.NUMBER, "As --high, for the number of --with."),
+    "training_predictions": Detail(Form.PREDICTIONS, "Predictions for the training rows; they make the guess."),
+    "loss": Detail(Form.TEXT, "'absolute', 'squared' or 'log'; squared by default."),
+    "edges": Detail(Form.LIST, "Increasing edges such as -60,0,15,60, or values of a text column such as AA,UA."),
+    "level": Detail(Form.NUMBER, "Which quantile; 0.5, the median, by default."),
+    "bins": Detail(Form.WHOLE, "Number of bins, all equally wide; 100 by default."),
+    "positives": Detail(Form.WHOLE, "Number of positive rows that take part."),
+    "negatives": Detail(Form.WHOLE, "Number of negative rows that take part."),
+    "least": Detail(Form.NUMBER, "Floor on predicted and actual positives together, in rows."),
+    "dimension": Detail(Form.WHOLE, "Length of the vectors."),
+    "clip": Detail(Form.NUMBER, "Longer vectors are shortened to this length."),
+    "sensitivity": Detail(Form.NUMBER, "The most that replacing one row can move the statistic."),
+    "columns": Detail(Form.LIST, "Columns that the function reads; all by default."),
+    "called": Detail(Form.TEXT, "What makes the same function the same question another time."),
+    "marginals": Detail(Form.WHOLE, "Promise all counts of so many columns at a time; 2 by default."),
+    "method": Detail(Form.TEXT, "'mwem', or 'blr' for universes of a few cells."),
+    "rounds": Detail(Form.WHOLE, "Rounds of mwem; by default the best number."),
+    "price": Detail(Form.WHOLE, "Credits that it may cost, 100 by default, as a mean; more of them come closer."),
+}
+"""More about questions, by the names under which it is given."""

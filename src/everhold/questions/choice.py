@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
+from everhold.questions.means import Query
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, named, whole_price
-from everhold.values.base import BoundQuery, Query
+from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from everhold.questions.preparation import Preparation
     from everhold.sealing.table import StoredRows
 
-__all__ = ["BestCandidate", "Choice", "ChoiceQuery", "MinimizationQuery"]
+__all__ = ["BestCandidate", "Choice", "ChoiceQuery", "choose"]
 
 _MOST_CANDIDATES = 100_000
 _MOST_SHOWN = 3
@@ -112,11 +113,6 @@ class Choice(Purchase["NDArray[np.int64]", BestCandidate]):
         return f"the {self.best} of {len(self.bound):,}: {names}{more}"
 
     @property
-    def by_position(self) -> bool:
-        """Whether predictions as arrays are among them."""
-        return any(question.by_position for question in self.bound)
-
-    @property
     def _width(self) -> float:
         """What a mean of 1 is worth in the candidates' units."""
         return abs(self.bound[0].at_one - self.bound[0].at_zero)
@@ -164,58 +160,55 @@ def chosen(
 
 
 @dataclass(frozen=True, slots=True)
-class MinimizationQuery(PricedQuery[BestCandidate]):
-    """Which of these models, thresholds or hyper-parameters has the least loss?
-
-    The candidates' losses are compared on the sealed rows and not told; the regret of the chosen one holds for the
-    population.
+class ChoiceQuery(PricedQuery[BestCandidate]):
+    """Which of these questions has the lowest, or the highest, mean? Made by `choose`.
 
     Attributes:
-        loss: From a candidate to the question that is its loss, such as `error`, or
-            ``lambda cut: f"delay > {cut} and late = 0"``; all in the same units.
-        candidates: Among which to choose; `BestCandidate.index` is a position among them.
-        price: Credits that the choice costs; with more of them it comes closer to the best. A mean costs 100.
-
-    Examples:
-        >>> query = MinimizationQuery(lambda cut: f"delay > {cut}", [10, 20, 30])
-        >>> query.price
-        100
+        candidates: Means in the same units; or anything, with a loss.
+        best: Whether the lowest or the highest mean is best.
+        price: Credits that the choice costs.
+        loss: From a candidate to its question; None where candidates are questions.
     """
 
-    loss: Callable[[Any], Query | str]
-    candidates: Sequence[Any]
+    candidates: Iterable[Any]
+    best: Literal["lowest", "highest"] = "lowest"
     price: int = CREDITS
+    loss: Callable[[Any], Query | str] | None = None
 
     def purchase(self, preparation: Preparation) -> Choice:
         """The choice among the candidates' questions."""
-        if not callable(self.loss):
+        if self.loss is not None and not callable(self.loss):
             raise QueryRejected(
                 f"the loss is a {type(self.loss).__name__}; expected a function from a candidate to its question, such "
                 "as error; nothing was charged"
             )
-        losses = [self.loss(candidate) for candidate in _listed(self.candidates)]
-        return ChoiceQuery(losses, "lowest", self.price).purchase(preparation)
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceQuery(PricedQuery[BestCandidate]):
-    """Which of these questions has the lowest, or the highest, mean?
-
-    Attributes:
-        candidates: Means in the same units.
-        best: Whether the lowest or the highest mean is best.
-        price: Credits that the choice costs.
-    """
-
-    candidates: Iterable[Query | str]
-    best: Literal["lowest", "highest"] = "lowest"
-    price: int = CREDITS
-
-    def purchase(self, preparation: Preparation) -> Choice:
-        """The choice among the questions."""
-        price = whole_price(self.price)
         listed = _listed(self.candidates)  # before the first is looked at: some may share an array that they fill
-        return Choice(tuple(map(preparation.bind, listed)), self.best, price)
+        questions = listed if self.loss is None else [self.loss(candidate) for candidate in listed]
+        return Choice(tuple(map(preparation.bind, questions)), self.best, whole_price(self.price))
+
+
+def choose(
+    candidates: Iterable[Any],
+    *,
+    best: Literal["lowest", "highest"] = "lowest",
+    price: int = CREDITS,
+    loss: Callable[[Any], Query | str] | None = None,
+) -> ChoiceQuery:
+    """Which of several models, thresholds or questions is best on the sealed rows? Their values are not told.
+
+    Args:
+        candidates: Means in the same units, such as ``[error(model) for model in models]``. With a loss anything else,
+            such as the models themselves; `BestCandidate.index` is a position among them.
+        best: Whether the lowest or the highest mean is best.
+        price: Credits that the choice costs; with more of them it comes closer to the best. A mean costs 100.
+        loss: From a candidate to the question that is its loss, such as `error`, or
+            ``lambda cut: f"delay > {cut} and late = 0"``.
+
+    Examples:
+        >>> choose([10, 20, 30], loss=lambda cut: f"delay > {cut}").price
+        100
+    """
+    return ChoiceQuery(candidates, best, price, loss)
 
 
 def _listed(candidates: Iterable[Any]) -> list[Any]:

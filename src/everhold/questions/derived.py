@@ -6,20 +6,31 @@ whatever follows from the intervals of the parts by arithmetic holds with them a
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from everhold.answers import Answer, QuotedPrice
+from everhold.errors import QueryRejected
+from everhold.estimand import about_of
+from everhold.questions.means import Means, Query
+from everhold.questions.question import Question, digest
 
 if TYPE_CHECKING:
-    from everhold.values.base import Query, Schema
+    from everhold.ledger import Entry
+    from everhold.mechanisms import State
+    from everhold.questions.preparation import Preparation
+    from everhold.questions.question import Told
+    from everhold.values.base import Schema
 
-__all__ = ["BoundDerived", "DerivedQuery", "Estimate", "estimate_between", "ratio"]
+__all__ = ["BoundDerived", "Derived", "DerivedQuery", "Estimate", "JointMeans", "estimate_between", "ratio"]
+
+Result = TypeVar("Result", covariant=True)
 
 _COUNTS = {1: "one question", 2: "two questions", 3: "three questions", 4: "four questions", 5: "five questions"}
+_BY_WEIGHT = ("refused", "holdout", "standing", "guess", "training")  # sources; that of the whole is the heaviest
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +60,42 @@ class BoundDerived:
         description: Public and canonical, together with those of the parts.
         parts: The plain questions, in the order in which they are asked.
         combine: From the means of the parts' row values, each in [0, 1], to the parameter; pure.
-        schema: The schema of the rows.
     """
 
     name: str
     description: dict[str, Any]
     parts: tuple[Query, ...]
     combine: Combine
-    schema: Schema
 
-    @property
-    def question(self) -> str:
-        """SHA-256 of the description and the parts' questions, in hex."""
-        parts = [part.bind(self.schema).question for part in self.parts]
-        text = json.dumps({**self.description, "parts": parts}, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+    def question(self, parts: Sequence[str]) -> str:
+        """SHA-256 of the description and of the parts' fingerprints, in hex."""
+        return digest({**self.description, "parts": list(parts)})
 
-    @property
-    def counted(self) -> str:
-        """How many questions it is, in words."""
-        return _COUNTS.get(len(self.parts), f"{len(self.parts)} questions")
+    def check(self, preparation: Preparation, *, guess: float | None, tolerance: float | None) -> None:
+        """Refuse what a question that is made of several does not take, or a mechanism that cannot answer it.
+
+        Raises:
+            QueryRejected: Nothing is charged.
+        """
+        if tolerance is not None:
+            raise QueryRejected(
+                "a question that is made of several takes no tolerance; expected ask(query) at the planned "
+                "half-width; nothing was charged"
+            )
+        counted = _COUNTS.get(len(self.parts), f"{len(self.parts)} questions")
+        if preparation.mechanism.one_sided:
+            raise QueryRejected(
+                f"{self.name} is {counted}, and {preparation.mechanism.name} bounds some answers from one side only; "
+                "expected a single question; choose another mechanism when the rows are sealed; nothing was charged"
+            )
+        if guess is not None:
+            raise QueryRejected(
+                f"{self.name} is {counted} and takes no guess of the whole; ask its parts, which are "
+                "query.parts(holdout.schema), with a guess each, and then the whole for nothing; nothing was charged"
+            )
 
 
-class DerivedQuery(ABC):
+class DerivedQuery(Question[Answer]):
     """A parameter that is a function of the means of a few plain questions."""
 
     __slots__ = ()
@@ -91,6 +115,109 @@ class DerivedQuery(ABC):
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
         """
         return self.bind(schema).parts
+
+    def prepare(
+        self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None
+    ) -> Derived:
+        """All parts together."""
+        bound = self.bind(preparation.schema)
+        bound.check(preparation, guess=guess, tolerance=tolerance)
+        parts = preparation.prepare(bound.parts, None, together=True)
+        return Derived(parts, preparation.schema, preparation.mechanism, bound)
+
+
+@dataclass(frozen=True)
+class JointMeans(Means[Result]):
+    """Means that are parts of one question.
+
+    Attributes:
+        bound: The question that they are parts of.
+    """
+
+    bound: BoundDerived
+
+    @property
+    def question(self) -> str:
+        """SHA-256 of the whole, in hex."""
+        return self.bound.question([line.fingerprint for line in self.asked])
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """The sum over the new parts, and the half-width around their guesses."""
+        known = {line.fingerprint: entry for line, entry in zip(self.asked, stored, strict=True)}
+        new = [fingerprint for fingerprint, entry in known.items() if entry is None]
+        prices, worst, quiet, unlucky = [], [], state, state
+        for _ in new:
+            prices.append(self.mechanism.quote(quiet))
+            worst.append(self.mechanism.quote(unlucky))
+            quiet, unlucky = _after(quiet, prices[-1].charged_if_confirmed), _after(unlucky, worst[-1].charged_at_most)
+        radii = dict(zip(new, (price.radius for price in prices), strict=True))
+        charged = dict(zip(new, (price.radius_if_charged for price in worst), strict=True))
+        return QuotedPrice(
+            question=self.question,
+            radius=self._half_width(known, radii),
+            radius_if_charged=self._half_width(known, charged),
+            charged_if_confirmed=sum(price.charged_if_confirmed for price in prices),
+            charged_at_most=sum(price.charged_at_most for price in worst),
+            refused=False,
+            answered_before=not new,
+            remaining={},
+        )
+
+    def _half_width(self, known: Mapping[str, Entry | None], radii: Mapping[str, float | None]) -> float | None:
+        """Half of the interval that follows from guesses that hold; None where there is no guess."""
+        estimates = []
+        for line, part in zip(self.asked, self.prepared, strict=True):
+            entry, radius = known[line.fingerprint], radii.get(line.fingerprint)
+            if entry is not None:
+                estimates.append(_stored(entry.answer))
+            elif part.guess < 0 or radius is None:
+                return None
+            else:
+                guess = part.guess / self.mechanism.steps
+                estimates.append(Estimate(guess, max(guess - radius, 0.0), min(guess + radius, 1.0)))
+        whole = self.bound.combine(estimates)
+        return (whole.high - whole.low) / 2.0
+
+
+@dataclass(frozen=True)
+class Derived(JointMeans[Answer]):
+    """The parts of one number: all are answered or none, and the interval follows from theirs.
+
+    To wait and see whether the budget ends between them, and to take everything back if it does, would tell for nothing
+    that a guess was wrong. So all parts have to be sure of an answer before the first one is looked at.
+    """
+
+    whole = True
+
+    def result(self, told: Told) -> Answer:
+        """The answer that follows from those to the parts."""
+        about = about_of(self.schema, by_position=any(part.bound.by_position for part in self.prepared))
+        shown = f"{self.bound.name} of {'; '.join(part.bound.shown for part in self.prepared)}"
+        refusal = self.refusal(self.question, told, about=about, shown=shown)
+        entries = [entry for entry in told.entries if entry is not None]
+        if len(entries) < len(told.entries):
+            return refusal
+        sources = [entry.answer["source"] for entry in entries]
+        whole = self.bound.combine([_stored(entry.answer) for entry in entries])
+        return replace(
+            refusal,
+            value=whole.value,
+            low=whole.low,
+            high=whole.high,
+            source=next(source for source in _BY_WEIGHT if source in sources),
+            charged=sum(entry.charged for entry in entries),
+            repeated=all(entry.repeated for entry in entries),
+        )
+
+
+def _stored(answer: Mapping[str, Any]) -> Estimate:
+    """A stored answer as a mean in [0, 1] with its interval."""
+    return Estimate(answer["value"], answer["low"], answer["high"])
+
+
+def _after(state: State, charge: int) -> State:
+    """The public state after one more answer."""
+    return replace(state, asked=state.asked + 1, overfits=state.overfits + charge)
 
 
 def estimate_between(value: float, low: float, high: float, *, least: float, most: float, slack: float) -> Estimate:

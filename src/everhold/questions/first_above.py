@@ -17,9 +17,10 @@ from everhold.guarantees.exceedance import comparison_exceedance
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.mechanisms.sparse_vector import SparseVector, Verdict
 from everhold.privacy.noise import LARGEST_SCALE
-from everhold.questions.preparation import paying
+from everhold.questions.means import Query
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, named, whole_price
-from everhold.values.base import BoundQuery, Query
+from everhold.questions.question import paying
+from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from everhold.questions.preparation import Preparation
     from everhold.sealing.table import StoredRows
 
-__all__ = ["AbovePurchase", "AboveQuery", "FirstAbove", "first_above_exceedance"]
+__all__ = ["AbovePurchase", "AboveQuery", "FirstAbove", "first_above", "first_above_exceedance"]
 
 _MOST_QUESTIONS = 100_000
 _MOST_SHOWN = 3
@@ -84,20 +85,7 @@ class FirstAbove(Paid):
 
 @dataclass(frozen=True, slots=True)
 class AboveQuery(PricedQuery[FirstAbove]):
-    """Which of these questions, taken in order, is the first whose mean is above a threshold?
-
-    The means are compared on the sealed rows with noise on both sides, and none is told: AboveThreshold of the sparse
-    vector technique. However many questions there are, it is one question of the plan and has one price.
-
-    Attributes:
-        questions: Means in the same units, in the order in which they are scanned.
-        threshold: In their units; must not come from the sealed rows.
-        price: Credits that the scan costs; with more of them it comes closer. A mean costs 100.
-
-    Examples:
-        >>> AboveQuery([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).price
-        100
-    """
+    """Which question is the first whose mean is above a threshold? Made by `first_above`."""
 
     questions: Sequence[Query | str]
     threshold: float
@@ -155,11 +143,6 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
         names = "; ".join(map(named, self.bound[:_MOST_SHOWN]))
         more = "; ..." if len(self.bound) > _MOST_SHOWN else ""
         return f"the first above {self.threshold:g} of {len(self.bound):,}: {names}{more}"
-
-    @property
-    def by_position(self) -> bool:
-        """Whether predictions as arrays are among them."""
-        return any(question.by_position for question in self.bound)
 
     @property
     def _width(self) -> float:
@@ -225,6 +208,24 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
             within=None if within is None else within * self._width,
             **paid,
         )
+
+
+def first_above(questions: Sequence[Query | str], threshold: float, *, price: int = CREDITS) -> AboveQuery:
+    """Which of these questions, taken in order, is the first whose mean is above a threshold?
+
+    The means are compared on the sealed rows with noise on both sides, and none is told: AboveThreshold of the sparse
+    vector technique. However many questions there are, it is one question of the plan and has one price.
+
+    Args:
+        questions: Means in the same units, in the order in which they are scanned.
+        threshold: In their units; must not come from the sealed rows.
+        price: Credits that the scan costs; with more of them it comes closer. A mean costs 100.
+
+    Examples:
+        >>> first_above([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).price
+        100
+    """
+    return AboveQuery(questions, threshold, price)
 
 
 def first_above_exceedance(alpha: float, *, questions: int, threshold_scale: float, query_scale: float) -> float:

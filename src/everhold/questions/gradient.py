@@ -15,9 +15,9 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.questions.identity import behaviour_digest, content_digest
-from everhold.questions.preparation import paying
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
 from everhold.questions.public_rows import columns_read, public_rows
+from everhold.questions.question import paying
 from everhold.sealing.probe import try_vectors_on_public_rows, varied_rows
 from everhold.sealing.table import made_up_values, sealed_values
 from everhold.values.vectors import LARGEST_VECTOR_UNIT, vectors_to_grid
@@ -94,16 +94,7 @@ class VectorAnswer(Paid):
 
 @dataclass(frozen=True, slots=True)
 class GradientQuery(PricedQuery[VectorAnswer]):
-    """The mean over rows of a clipped vector; made by `gradient`.
-
-    Attributes:
-        function: From a table to one vector per row, shape (rows, dimension).
-        dimension: Length of the vectors.
-        clip: Longer vectors are shortened to this Euclidean length.
-        tolerance: Euclidean half-width wished for; None for the planned noise, which costs as much as a mean.
-        name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
-            question. Without a name every new object is a new question.
-        columns: Columns that the function reads; None for all but the row ids.
+    """The mean over rows of a clipped vector; made by `gradient`, which says what the attributes are.
 
     Raises:
         ValueError: If dimension, clip or tolerance is no usable number.

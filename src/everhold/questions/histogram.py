@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from everhold.answers import Shares
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
-from everhold.questions.derived import BoundDerived, Estimate
+from everhold.questions.derived import BoundDerived, Estimate, JointMeans
 from everhold.questions.mean import MeanQuery, parsed
+from everhold.questions.question import Question
 
 if TYPE_CHECKING:
-    from everhold.values.base import Query, Schema
+    from everhold.questions.means import Query
+    from everhold.questions.preparation import Preparation
+    from everhold.questions.question import Told
+    from everhold.values.base import Schema
 
-__all__ = ["HistogramQuery", "histogram", "summed_to_one"]
+__all__ = ["Bins", "HistogramQuery", "histogram", "summed_to_one"]
 
 _MOST_BINS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramQuery:
+class HistogramQuery(Question[Shares]):
     """The shares of the bins of a number or of the categories of a text; made by `histogram`.
 
     Attributes:
@@ -51,20 +56,6 @@ class HistogramQuery:
             part.bind(schema)
         return parts
 
-    def bind(self, schema: Schema) -> BoundDerived:
-        """The bins together, for their price; combined they are as wide as the widest of them.
-
-        Raises:
-            QueryRejected: If the bins are no bins of this text. Nothing is charged.
-        """
-        return BoundDerived(
-            name="a histogram",
-            description={"kind": "histogram"},
-            parts=self.parts(schema),
-            combine=_widest,
-            schema=schema,
-        )
-
     def parts(self, schema: Schema) -> tuple[Query, ...]:
         """The questions alone, in the order of the bins.
 
@@ -73,9 +64,43 @@ class HistogramQuery:
         """
         return tuple(self.shares(schema).values())
 
+    def prepare(self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None) -> Bins:
+        """One question for each bin; their price is that of all, and their half-width that of the widest."""
+        shares = self.shares(preparation.schema)
+        bound = BoundDerived("a histogram", {"kind": "histogram"}, tuple(shares.values()), _widest)
+        bound.check(preparation, guess=guess, tolerance=tolerance)
+        parts = preparation.prepare(bound.parts, None, together=True)
+        return Bins(parts, preparation.schema, preparation.mechanism, bound, tuple(shares), self.missing)
+
     @property
     def _of_text(self) -> bool:
         return isinstance(self.bins[0], str)
+
+
+@dataclass(frozen=True)
+class Bins(JointMeans[Shares]):
+    """The bins of one histogram, answered as far as the budget pays.
+
+    Attributes:
+        names: Of the bins, in order.
+        missing: Whether the bins hold all rows.
+    """
+
+    names: tuple[str, ...]
+    missing: bool
+
+    def result(self, told: Told) -> Shares:
+        """One answer for each bin, with intervals made narrower by what they sum to."""
+        answers = self.answers(told)
+        lows = [0.0 if answer.low is None else answer.low for answer in answers]
+        highs = [1.0 if answer.high is None else answer.high for answer in answers]
+        ends = summed_to_one(lows, highs, missing=self.missing)
+        return Shares({
+            name: answer
+            if answer.value is None
+            else replace(answer, value=min(max(answer.value, low), high), low=low, high=high)
+            for name, answer, (low, high) in zip(self.names, answers, ends, strict=True)
+        })  # fmt: skip
 
 
 def _widest(shares: Sequence[Estimate]) -> Estimate:

@@ -17,9 +17,9 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.questions.gradient import check_positive
 from everhold.questions.identity import behaviour_digest, content_digest
-from everhold.questions.preparation import paying
 from everhold.questions.priced import Drawn, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
 from everhold.questions.public_rows import columns_read, public_rows
+from everhold.questions.question import paying
 from everhold.sealing.neighbours import counterexample
 from everhold.sealing.probe import varied_rows
 from everhold.sealing.table import values_or_none
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Table
 
-__all__ = ["LowSensitivityQuery", "StatisticGrid", "StatisticPurchase", "check_range", "statistic_purchase"]
+__all__ = [
+    "LowSensitivityQuery", "StatisticGrid", "StatisticPurchase", "check_range", "low_sensitivity",
+    "statistic_purchase",
+]  # fmt: skip
 
 _MOST_STEPS = 2**62
 _PARTS = 8
@@ -102,36 +105,7 @@ def check_range(sensitivity: float, low: float, high: float, tolerance: float | 
 
 @dataclass(frozen=True, slots=True)
 class LowSensitivityQuery(PricedQuery[Answer]):
-    """A statistic of the whole table, with the most that one replaced row can move it.
-
-    The interval is for the expected value of the statistic on a fresh sample of as many rows; for a biased statistic
-    that is not its limit. Rows have to be independent. The claimed sensitivity is tried on pairs of public data sets
-    that differ in one row, and refused if one of them speaks against it; that none does proves nothing, and the promise
-    holds only if the claim is true of all possible rows. If it is false the noise was too small, and what that told
-    counts against the promise of *all* answers of the holdout. On sealed rows a value outside the range is clipped, and
-    nan or a fault counts as ``low``, silently: a function that fails on some data sets may break its own sensitivity.
-
-    Attributes:
-        function: From a table (columns by name, NumPy arrays) to a number.
-        sensitivity: Delta: replacing one row, by any other, moves the number by at most this.
-        low: The least value; must not come from the sealed rows.
-        high: The largest value.
-        columns: Columns that the function reads; None for all but the row ids.
-        tolerance: Half-width wished for, in the statistic's units; None for the planned noise, at the price of a mean.
-        name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
-            question. Without a name every new object is a new question.
-        probe: Public rows to try the claim on at once: columns by name, as many rows as are sealed. Not kept.
-
-    Raises:
-        ValueError: If the sensitivity, the range or the tolerance makes no sense.
-        QueryRejected: If the public rows speak against the sensitivity.
-
-    Examples:
-        >>> LowSensitivityQuery(lambda table: np.median(table["x"]), 0.001, probe={"x": np.arange(100) % 2 * 1.0})
-        Traceback (most recent call last):
-        everhold.errors.QueryRejected: replacing one row moves the statistic by 0.5 on public rows (...), and its
-        sensitivity was said to be 0.001; expected ...
-    """
+    """A statistic of the whole table; made by `low_sensitivity`, which says what the attributes are."""
 
     function: Callable[[Table], float]
     sensitivity: float
@@ -218,6 +192,52 @@ class LowSensitivityQuery(PricedQuery[Answer]):
             raise QueryRejected(
                 f"the function gives {_in_words(value)} on public rows; expected one finite number; nothing was charged"
             )
+
+
+def low_sensitivity(
+    function: Callable[[Table], float],
+    sensitivity: float,
+    *,
+    low: float = 0.0,
+    high: float = 1.0,
+    columns: Sequence[str] | None = None,
+    tolerance: float | None = None,
+    name: str | None = None,
+    probe: Mapping[str, Any] | None = None,
+) -> LowSensitivityQuery:
+    """A statistic of the whole table, with the most that one replaced row can move it.
+
+    The interval is for the expected value of the statistic on a fresh sample of as many rows; for a biased statistic
+    that is not its limit. Rows have to be independent. The claimed sensitivity is tried on pairs of public data sets
+    that differ in one row, and refused if one of them speaks against it; that none does proves nothing, and the promise
+    holds only if the claim is true of all possible rows. If it is false the noise was too small, and what that told
+    counts against the promise of *all* answers of the holdout. On sealed rows a value outside the range is clipped, and
+    nan or a fault counts as ``low``, silently: a function that fails on some data sets may break its own sensitivity.
+
+    Args:
+        function: From a table (columns by name, NumPy arrays) to a number.
+        sensitivity: Delta: replacing one row, by any other, moves the number by at most this.
+        low: The least value; must not come from the sealed rows.
+        high: The largest value.
+        columns: Columns that the function reads; None for all but the row ids.
+        tolerance: Half-width wished for, in the statistic's units; None for the planned noise, at the price of a mean.
+        name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
+            question. Without a name every new object is a new question.
+        probe: Public rows to try the claim on at once: columns by name, as many rows as are sealed. Not kept.
+
+    Raises:
+        ValueError: If the sensitivity, the range or the tolerance cannot be used.
+        QueryRejected: If the public rows speak against the sensitivity.
+
+    Examples:
+        >>> low_sensitivity(lambda table: np.median(table["x"]), 0.001, probe={"x": np.arange(100) % 2 * 1.0})
+        Traceback (most recent call last):
+        everhold.errors.QueryRejected: replacing one row moves the statistic by 0.5 on public rows (...), and its
+        sensitivity was said to be 0.001; expected ...
+    """
+    return LowSensitivityQuery(
+        function, sensitivity, low=low, high=high, columns=columns, tolerance=tolerance, name=name, probe=probe
+    )
 
 
 def _in_words(value: Any) -> str:

@@ -7,7 +7,9 @@ from typing import overload
 
 from everhold.errors import QueryRejected
 from everhold.questions.derived import BoundDerived, DerivedQuery, ratio
-from everhold.values.base import BoundQuery, Query, Schema
+from everhold.questions.means import Query
+from everhold.questions.statistical import StatisticalQuery
+from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation, steps
 
@@ -116,33 +118,56 @@ class ConditionalMean(DerivedQuery):
             description={"kind": "conditional mean"},
             parts=(MeanQuery(f"({self.text}) and ({self.given})"), MeanQuery(self.given)),
             combine=lambda parts: ratio(parts[0], parts[1]),
-            schema=schema,
         )
 
 
 @overload
-def mean(text: str, *, low: float | None = None, high: float | None = None, given: None = None) -> MeanQuery: ...
+def mean(of: str, *, low: float | None = None, high: float | None = None) -> MeanQuery: ...
 @overload
-def mean(text: str, *, low: None = None, high: None = None, given: str) -> ConditionalMean: ...
+def mean(of: str, *, given: str) -> ConditionalMean: ...
+@overload
+def mean(of: RowFunction, *, name: str | None = None) -> StatisticalQuery: ...
 def mean(
-    text: str, *, low: float | None = None, high: float | None = None, given: str | None = None
-) -> MeanQuery | ConditionalMean:
-    """The mean of an expression over the population.
+    of: str | RowFunction,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    given: str | None = None,
+    name: str | None = None,
+) -> MeanQuery | ConditionalMean | StatisticalQuery:
+    """The mean over the population of an expression, or of a function of single rows.
+
+    A function is tried on the training rows before it meets sealed ones (without a training set on made-up rows), and
+    every fault is reported there. On sealed rows faults are never reported, because a report would be a free answer:
+    nan counts as 0, values are clipped, and a row on which the function fails counts as 0.
 
     Args:
-        text: A condition such as ``"arr_delay > 15 and carrier = 'UA'"``, whose mean is a share, or a number such as
+        of: A condition such as ``"arr_delay > 15 and carrier = 'UA'"``, whose mean is a share, or a number such as
             ``"arr_delay"``, which needs a range. Null, nan and the result of a division by zero count as ``low``, for a
-            condition as false.
+            condition as false. Or a function from a table (columns by name, NumPy arrays) to one value in [0, 1] per
+            row, each computed from its own row alone; for one that looks across rows nothing is promised.
         low: Numbers below count as this.
         high: Numbers above count as this.
         given: Take the mean only over rows that meet this condition; asks two questions.
+        name: Of a function: functions of one name that are made of the same code and data, and give the same for public
+            rows, are one question. Without a name every new function is a new question.
 
     Examples:
         >>> mean("arr_delay", low=-60, high=180)
         MeanQuery(text='arr_delay', low=-60, high=180)
+        >>> late = mean(lambda table: table["arr_delay"] > 15, name="late")
     """
+    if not isinstance(of, str) and callable(of):
+        if low is not None or high is not None or given is not None:
+            raise QueryRejected(
+                "a function gives values in [0, 1] and takes no range and no condition; expected mean(function), with "
+                "both in the function itself; nothing was charged"
+            )
+        return StatisticalQuery(of, name)
+    if name is not None:
+        raise QueryRejected("a name belongs to a function; expected mean(text) without one; nothing was charged")
     if given is None:
-        return MeanQuery(text, low, high)
+        return MeanQuery(of, low, high)
     if low is not None or high is not None:
         raise QueryRejected("given takes a condition, not a number with a range; nothing was charged")
-    return ConditionalMean(text, given)
+    return ConditionalMean(of, given)

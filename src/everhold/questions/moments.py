@@ -19,7 +19,8 @@ import numpy as np
 
 from everhold.questions.derived import BoundDerived, DerivedQuery, Estimate, estimate_between
 from everhold.questions.mean import MeanQuery, bound_mean
-from everhold.values.base import BoundQuery, Query, Schema
+from everhold.questions.means import Query
+from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, normal
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
 from everhold.values.expressions.tokens import rejected
@@ -136,7 +137,6 @@ class Variance(DerivedQuery):
             description={"kind": "variance"},
             parts=(self.of, *variable.spread()),
             combine=lambda parts: _scaled(_variance(*parts), area, least=0.0),
-            schema=schema,
         )
 
 
@@ -161,7 +161,6 @@ class Covariance(DerivedQuery):
             description={"kind": "covariance"},
             parts=(self.of, self.and_of, _product(x, y)),
             combine=lambda parts: _scaled(_covariance(*parts), area, least=-math.inf),
-            schema=schema,
         )
 
 
@@ -192,7 +191,6 @@ class Correlation(DerivedQuery):
             description={"kind": "correlation"},
             parts=(self.of, self.and_of, _product(x, y), *spreads[0], *spreads[1]),
             combine=combine,
-            schema=schema,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,13 @@ from everhold.arguments import as_float, brief
 from everhold.diagnosis.questions import Watch, warn_of_questions
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
-from everhold.mechanisms import Ladder, PrivacyBudget
+from everhold.mechanisms import Ladder
 from everhold.questions.identity import behaviour_digest
 from everhold.questions.mean import MeanQuery
+from everhold.questions.means import Batch, Prepared, Query
 from everhold.questions.metrics import EstimatedValues, LabelQuery
 from everhold.questions.prediction_tables import prediction_table
+from everhold.questions.question import Question, Ready, paying
 from everhold.sealing.probe import (
     check_rows_alone,
     made_up_rows,
@@ -28,7 +29,7 @@ from everhold.sealing.probe import (
     varied_rows,
 )
 from everhold.sealing.table import made_up_values
-from everhold.values.base import BoundQuery, Query, Schema
+from everhold.values.base import BoundQuery, Schema
 from everhold.values.evaluation import to_grid
 
 if TYPE_CHECKING:
@@ -42,27 +43,11 @@ if TYPE_CHECKING:
     from everhold.values.base import RowFunction, Table
 
     AnyLabelQuery = TypeVar("AnyLabelQuery", bound=LabelQuery)
+    Result = TypeVar("Result")
 
-__all__ = ["Preparation", "Prepared", "paying"]
+__all__ = ["Preparation"]
 
 _MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A question that is ready to be answered.
-
-    Attributes:
-        bound: The question about the holdout's rows.
-        guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
-        from_training: Whether the guess is the training estimate.
-        tolerance: Half-width wished for, in the units of a mean over [0, 1]; nan for the planned one.
-    """
-
-    bound: BoundQuery
-    guess: int
-    from_training: bool
-    tolerance: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +67,25 @@ class Preparation:
     training: StoredRows | None
     answered: Callable[[str], bool]
     sealed_ids: Callable[[], Sequence[Any]] | None = None
+
+    def ready(self, question: Question[Result] | str, guess: float | None, tolerance: float | None) -> Ready[Result]:
+        """A question of any kind; a text is a `mean`.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+        asked = MeanQuery(question) if isinstance(question, str) else question
+        if not isinstance(asked, Question):
+            raise _no_question(asked)
+        return asked.prepare(self, guess=guess, tolerance=tolerance)  # type: ignore[return-value]  # a text's is one, too
+
+    def batch(self, questions: Sequence[Query | str], guesses: Sequence[float | None] | None) -> Batch:
+        """Means that are asked at once.
+
+        Raises:
+            QueryRejected: If one of them cannot be asked. Nothing is charged.
+        """
+        return Batch(self.prepare(questions, guesses), self.schema, self.mechanism)
 
     def prepare(
         self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None, *,
@@ -168,11 +172,7 @@ class Preparation:
         if isinstance(query, str):
             query = MeanQuery(query)
         if not isinstance(query, Query):
-            raise QueryRejected(
-                f"{type(query).__name__} is not a question; expected accuracy(...), error(...), brier(...), mean(...), "
-                "a StatisticalQuery or a text expression, and what is made of several questions one at a time by ask; "
-                "nothing was charged"
-            )
+            raise _no_question(query)
         if isinstance(query, LabelQuery):
             query = self.placed(query)
         bound = query.bind(self.schema)
@@ -282,6 +282,14 @@ class Preparation:
         return replace(prepared, bound=replace(bound, description=described, shown=shown), tolerance=wished)
 
 
+def _no_question(thing: object) -> QueryRejected:
+    return QueryRejected(
+        f"{type(thing).__name__} is not a question; expected accuracy(...), error(...), brier(...), mean(...), "
+        "a StatisticalQuery or a text expression, and what is made of several questions one at a time by ask; "
+        "nothing was charged"
+    )
+
+
 def _check_listed(what: str, values: object) -> None:
     """Refuse what looks like a list and is none: one text, one number, a mapping."""
     listed = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim == 1)
@@ -312,17 +320,3 @@ def _check_rankable(bound: BoundQuery, ladder: Ladder) -> None:
             "expected accuracy(...) or error(...) where it was created with Ladder.tuned(..., better='higher'), and "
             "brier(...) or a condition where not; nothing was charged"
         )
-
-
-def paying(mechanism: Mechanism) -> PrivacyBudget:
-    """The mechanism as one that can pay for choices and for tolerances.
-
-    Raises:
-        QueryRejected: If it is another one.
-    """
-    if not isinstance(mechanism, PrivacyBudget):
-        raise QueryRejected(
-            f"{mechanism.name} answers every question alike; expected a holdout that was created with "
-            "mechanism='privacy_budget' for tolerances and for whatever has a price of its own; nothing was charged"
-        )
-    return mechanism

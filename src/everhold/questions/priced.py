@@ -1,31 +1,35 @@
-"""What a purchase is: a question that is answered by one draw of its own, and paid for from one budget."""
+"""Questions with a price of their own: each is answered by one draw, and paid for from a privacy budget."""
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from everhold.answers import estimand_in_words
+from everhold.answers import QuotedPrice, estimand_in_words
 from everhold.arguments import as_float, brief, is_text
 from everhold.display import Display
 from everhold.errors import QueryRejected
-from everhold.ledger.chain import canonical
+from everhold.estimand import about_of, marked
+from everhold.ledger import Outcome
+from everhold.ledger import Question as Asked
+from everhold.questions.question import MOST_SHOWN, Pricing, Question, Ready, Told, digest, paying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from everhold.ledger import Entry
     from everhold.mechanisms import PrivacyBudget, State
     from everhold.privacy.noise import Noise
     from everhold.questions.preparation import Preparation
     from everhold.sealing.table import StoredRows
-    from everhold.values.base import BoundQuery
+    from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "Drawn", "Paid", "Price", "PricedQuery", "Purchase", "as_float", "brief", "checked_function_name", "digest",
-    "named", "whole_price",
+    "Bought", "Drawn", "Paid", "Price", "PricedQuery", "Purchase", "as_float", "brief", "checked_function_name",
+    "digest", "named", "whole_price",
 ]  # fmt: skip
 
 Seen = TypeVar("Seen")
@@ -33,6 +37,10 @@ Result = TypeVar("Result", bound=Display, covariant=True)
 
 _MOST_PRICE = 10**15
 _LONGEST_NAME = 1_000
+
+
+REFUSED: Mapping[str, Any] = {"value": None, "low": None, "high": None, "source": "refused", "within": None}
+"""What a question that was refused reads like; the ledger knows nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +60,7 @@ class Drawn:
     @classmethod
     def refused(cls, state: State) -> Drawn:
         """Nothing, because the budget is spent."""
-        nothing = {"value": None, "low": None, "high": None, "source": "refused", "within": None}
-        return cls(state, nothing, 0)
+        return cls(state, dict(REFUSED), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,7 @@ class Paid(Display):
         repeated: Whether it had been answered before.
         confidence: Probability with which all statements of the holdout hold together.
         about: What it is about, where that is not the population: labels drawn anew on these very rows.
+        shown: The question as people read it.
     """
 
     charged: int
@@ -88,6 +96,12 @@ class Paid(Display):
     repeated: bool
     confidence: float
     about: str | None = None
+    shown: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is no answer, because what is left does not surely pay for it."""
+        return self._found() is None
 
     def payment(self) -> dict[str, Any]:
         """``{"charged", "remaining", "question"}``, the last part of every `to_dict`; and ``"about"`` if it has one."""
@@ -141,14 +155,14 @@ class Purchase(ABC, Generic[Seen, Result]):
         return digest(self.description)
 
     @property
-    def by_position(self) -> bool:
-        """Whether a row's part in it depends on the row's place: predictions as arrays."""
-        return False
-
-    @property
     def means(self) -> tuple[BoundQuery, ...]:
         """The means of rows that it is about, if it is about such."""
         return ()
+
+    @property
+    def by_position(self) -> bool:
+        """Whether a row's part in it depends on the row's place: predictions as arrays."""
+        return any(question.by_position for question in self.means)
 
     @abstractmethod
     def price(self, mechanism: PrivacyBudget) -> Price:
@@ -167,8 +181,10 @@ class Purchase(ABC, Generic[Seen, Result]):
         """The ledger's answer in the analyst's units; ``paid`` are the attributes of `Paid`."""
 
 
-class PricedQuery(ABC, Generic[Result]):
-    """A question as an analyst writes it."""
+class PricedQuery(Question[Result]):
+    """A question with a price of its own, as an analyst writes it."""
+
+    __slots__ = ()
 
     @abstractmethod
     def purchase(self, preparation: Preparation) -> Purchase[Any, Result]:
@@ -177,6 +193,81 @@ class PricedQuery(ABC, Generic[Result]):
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
+
+    def prepare(
+        self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None
+    ) -> Bought[Result]:
+        """The question with the mechanism that it is paid from."""
+        mechanism = paying(preparation.mechanism)
+        if guess is not None or tolerance is not None:
+            raise QueryRejected(
+                f"a {type(self).__name__} takes no guess and no tolerance here; expected ask(query), with what "
+                "sharpens the answer in the query itself; nothing was charged"
+            )
+        purchase = self.purchase(preparation)
+        if not preparation.answered(purchase.question):
+            preparation.watch(purchase.means)
+        return Bought(purchase, preparation.schema, mechanism)
+
+
+@dataclass(frozen=True)
+class Bought(Ready[Result]):
+    """A purchase on its way through the desk: one entry of the ledger.
+
+    Attributes:
+        purchase: What is bought.
+        schema: What is known of the rows.
+        mechanism: What it is paid from.
+    """
+
+    purchase: Purchase[Any, Result]
+    schema: Schema
+    mechanism: PrivacyBudget
+
+    @cached_property
+    def asked(self) -> Sequence[Asked]:  # type: ignore[override]  # an attribute that is made when it is needed
+        """Its entry."""
+        purchase = self.purchase
+        described = {**purchase.description, "shown": purchase.shown[:MOST_SHOWN]}
+        return [Asked(purchase.question, marked(described, by_position=purchase.by_position))]
+
+    @cached_property
+    def _price(self) -> Price:
+        return self.purchase.price(self.mechanism)
+
+    @cached_property
+    def pricing(self) -> Pricing:  # type: ignore[override]
+        """Its price."""
+        return Pricing.fixed(self.mechanism, self._price.charged)
+
+    def look(self, sealed: StoredRows, places: Sequence[int]) -> Any:
+        """Exact integers from the sealed rows."""
+        return self.purchase.look(sealed, self.mechanism.unit)
+
+    def draw(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
+        """Its one draw."""
+        drawn = self.purchase.draw(self.mechanism, state, seen, noise)
+        return drawn.state, [Outcome(drawn.answer, drawn.charged)]
+
+    def result(self, told: Told) -> Result:
+        """The entry in the analyst's units."""
+        (entry,) = told.entries
+        return self.purchase.result(
+            REFUSED if entry is None else entry.answer,
+            charged=0 if entry is None else entry.charged,
+            remaining=told.remaining,
+            question=self.asked[0].fingerprint,
+            repeated=entry is not None and entry.repeated,
+            confidence=self.mechanism.confidence,
+            about=about_of(self.schema, by_position=self.purchase.by_position),
+            shown=self.purchase.shown,
+        )
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """Its price, and its regret or error as the half-width."""
+        before = stored[0] is not None
+        charged, within = 0 if before else self._price.charged, self._price.within
+        return QuotedPrice(self.asked[0].fingerprint, within, within, charged, charged, False, before, {})
 
 
 def whole_price(price: int) -> int:
@@ -207,8 +298,3 @@ def checked_function_name(name: object) -> None:
     """
     if name is not None and not is_text(name, longest=_LONGEST_NAME):
         raise ValueError(f"name is {brief(name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None")
-
-
-def digest(description: Mapping[str, Any] | Sequence[str]) -> str:
-    """SHA-256 of a description, in hex."""
-    return hashlib.sha256(canonical(description).encode()).hexdigest()

@@ -15,8 +15,8 @@ from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.mechanisms.quantiles import QuantileSelection
 from everhold.questions.choice import chosen
 from everhold.questions.mean import MeanQuery
-from everhold.questions.preparation import paying
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, digest, whole_price
+from everhold.questions.question import paying
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from everhold.questions.preparation import Preparation
     from everhold.sealing.table import StoredRows
 
-__all__ = ["QuantileAnswer", "QuantileQuery"]
+__all__ = ["QuantileAnswer", "QuantileQuery", "quantile"]
 
 _MOST_BINS = 10_000
 
@@ -78,21 +78,7 @@ class QuantileAnswer(Paid):
 
 @dataclass(frozen=True, slots=True)
 class QuantileQuery(PricedQuery[QuantileAnswer]):
-    """In which bin does a quantile of a number lie?
-
-    Attributes:
-        text: A column or an expression that is a number; missing values count as above every bin.
-        quantile: Which one, in [0, 1]; 0.5 is the median.
-        low: Where the bins begin; must not come from the sealed rows. Values below belong to the first bin.
-        high: Where they end. Values above, and missing ones, belong to the last bin.
-        bins: Number of bins, all equally wide.
-        price: Credits that it costs; with more of them it comes closer. A mean costs 100.
-
-    Examples:
-        >>> query = QuantileQuery("delay", 0.5, low=-60, high=180, bins=80)  # ask or quote it
-        >>> query.price
-        100
-    """
+    """In which bin does a quantile of a number lie? Made by `quantile`, which says what the attributes are."""
 
     text: str
     quantile: float
@@ -192,3 +178,23 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", QuantileAnswer]):
             error=answer["within"],
             **paid,
         )
+
+
+def quantile(
+    text: str, quantile: float = 0.5, *, low: float, high: float, bins: int = 100, price: int = CREDITS
+) -> QuantileQuery:
+    """In which bin does a quantile of a number lie?
+
+    Args:
+        text: A column or an expression that is a number; missing values count as above every bin.
+        quantile: Which one, in [0, 1]; 0.5 is the median.
+        low: Where the bins begin; must not come from the sealed rows. Values below belong to the first bin.
+        high: Where they end. Values above, and missing ones, belong to the last bin.
+        bins: Number of bins, all equally wide.
+        price: Credits that it costs; with more of them it comes closer. A mean costs 100.
+
+    Examples:
+        >>> quantile("delay", 0.5, low=-60, high=180, bins=80).price
+        100
+    """
+    return QuantileQuery(text, quantile, low, high, bins, price)

@@ -1,4 +1,4 @@
-"""Questions as Python functions, for analysts who are trusted with code."""
+"""The mean of a Python function, for analysts who are trusted with code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
 from everhold.questions.identity import content_digest
-from everhold.values.base import BoundQuery, Query, RowFunction, Schema
+from everhold.questions.means import Query
+from everhold.values.base import BoundQuery, RowFunction, Schema
 
 __all__ = ["StatisticalQuery"]
 
@@ -17,22 +18,7 @@ _LONGEST_NAME = 1_000
 
 @dataclass(frozen=True, slots=True)
 class StatisticalQuery(Query):
-    """The mean over rows of a vectorised function.
-
-    The function gets a `Table` (columns by name, NumPy arrays) and returns one value in [0, 1] per row. Each value must
-    be computed from its own row alone: a function that looks across rows is not a statistical query, and no promise
-    holds for it. Before it meets sealed rows it is tried on the training rows (without a training set on rows of zeros
-    and of ones), where every fault is reported. On sealed rows faults are never reported, because a report would be a
-    free answer: nan counts as 0, values are clipped, and a row on which the function fails counts as 0.
-
-    Attributes:
-        function: From a table to one value in [0, 1] per row.
-        name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
-            question (`everhold.questions.identity`). Without a name every new object is a new question.
-
-    Examples:
-        >>> late = StatisticalQuery(lambda table: table["arr_delay"] > 15, name="late")
-    """
+    """The mean over rows of a function; made by `mean`, which says what the attributes are."""
 
     function: RowFunction
     name: str | None = None

@@ -15,8 +15,8 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.ledger.chain import canonical
 from everhold.mechanisms.privacy_budget import CREDITS
-from everhold.questions.preparation import paying
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, whole_price
+from everhold.questions.question import paying
 from everhold.synthetic.base import ROUNDING
 from everhold.synthetic.blr import BLR, candidate_tables
 from everhold.synthetic.mwem import MWEM
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from everhold.synthetic.universe import Column
     from everhold.values.base import Schema
 
-__all__ = ["SynthesisPurchase", "SynthesisQuery", "SyntheticAnswer"]
+__all__ = ["SynthesisPurchase", "SynthesisQuery", "SyntheticAnswer", "synthesize"]
 
 _MOST_BYTES = 1_000_000  # of an entry of the ledger
 _MOST_ROUNDS = 2_000
@@ -90,23 +90,7 @@ class SyntheticAnswer(Paid):
 
 @dataclass(frozen=True, slots=True)
 class SynthesisQuery(PricedQuery[SyntheticAnswer]):
-    """A table of made-up rows whose means are close to the population's, for all questions of a family.
-
-    However many questions the family has, it is one question of the plan and has one price.
-
-    Attributes:
-        universe: The cells, listed from public knowledge; its columns are columns of the holdout. Rows with other
-            values are counted in the place that each column has for them.
-        queries: The family of questions, such as ``universe.marginals(2)``.
-        method: "mwem", or "blr" for universes of a few cells.
-        price: Credits that it costs; with more of them it comes closer. A mean costs 100.
-        rounds: Rounds of MWEM; by default the number with the smallest error.
-
-    Examples:
-        >>> universe = Universe((ListedColumn("carrier", ("AA", "UA")), BinnedColumn("delay", (-60, 0, 60))))
-        >>> SynthesisQuery(universe, universe.marginals(2), price=1_000).method
-        'mwem'
-    """
+    """A table of made-up rows whose means are close to the population's; made by `synthesize`."""
 
     universe: Universe
     queries: QueryFamily
@@ -221,6 +205,44 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
             margin=self.alpha + ROUNDING + promise.details["excess"] + self.mechanism.rounding,
             tilt=promise.details["epsilon"],
         )  # fmt: skip
+
+
+def synthesize(
+    universe: Universe,
+    questions: QueryFamily | int = 2,
+    *,
+    method: Literal["mwem", "blr"] = "mwem",
+    price: int = CREDITS,
+    rounds: int | None = None,
+) -> SynthesisQuery:
+    """A table of made-up rows whose means are close to the population's, for all questions of a family.
+
+    It may be queried for ever at no further cost. However many questions the family has, it is one question of the plan
+    and has one price.
+
+    Args:
+        universe: The cells, listed from public knowledge; its columns are columns of the holdout. Rows with other
+            values are counted in the place that each column has for them.
+        questions: The family that the table promises to answer, or a number k for ``universe.marginals(k)``, all
+            counts of k columns at a time.
+        method: "mwem", or "blr" for universes of a few cells.
+        price: Credits that it costs; with more of them it comes closer. A mean costs 100.
+        rounds: Rounds of MWEM; by default the number with the smallest error.
+
+    Examples:
+        >>> universe = Universe((ListedColumn("carrier", ("AA", "UA")), BinnedColumn("delay", (-60, 0, 60))))
+        >>> synthesize(universe, universe.marginals(2), price=1_000).method
+        'mwem'
+    """
+    family = _marginals(universe, questions) if isinstance(questions, int) else questions
+    return SynthesisQuery(universe, family, method, price, rounds)
+
+
+def _marginals(universe: Universe, width: int) -> QueryFamily:
+    try:
+        return universe.marginals(width)
+    except ValueError as reason:
+        raise QueryRejected(f"marginals is {width}: {reason}; nothing was charged") from None
 
 
 def _check_columns(universe: Universe, schema: Schema) -> None:

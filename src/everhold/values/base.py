@@ -1,15 +1,14 @@
 """What a question is before anyone answers it: public facts only.
 
-An analyst makes a `Query`. Bound to the public `Schema` of a holdout it becomes a `BoundQuery`, which either carries an
-expression that an engine evaluates or functions from a table to one value per row. Its identity is the SHA-256 of a
-public description and never depends on sealed rows: an identity that did would answer questions for free.
+Bound to the public `Schema` of a holdout, a question about rows is a `BoundQuery`, which carries either an expression
+that an engine evaluates or functions from a table to one value per row. Its identity is the SHA-256 of a public
+description and never depends on sealed rows: an identity that did would answer questions for free.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from everhold.values.expressions import ColumnKind, RowValue
 
-__all__ = ["BoundQuery", "Query", "RowFunction", "Schema", "Table", "same_length"]
+__all__ = ["BoundQuery", "RowFunction", "Schema", "Table", "same_length"]
 
 Table = Mapping[str, "NDArray[Any]"]
 """Columns by name, one NumPy array each; missing numbers are nan, missing text is None."""
@@ -124,18 +123,6 @@ class BoundQuery:
     def to_mean(self, value: float) -> float:
         """The inverse of `from_mean`."""
         return (value - self.at_zero) / (self.at_one - self.at_zero)
-
-
-class Query(ABC):
-    """A question as an analyst writes it."""
-
-    @abstractmethod
-    def bind(self, schema: Schema) -> BoundQuery:
-        """The question about rows of this schema.
-
-        Raises:
-            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
-        """
 
 
 def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:

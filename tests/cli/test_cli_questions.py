@@ -1,4 +1,4 @@
-"""Choose, quantile, above and synthesize: results, prices, refusals and hostile universe files."""
+"""Every kind of question on the command line: results, prices, refusals and hostile files."""
 
 import csv
 import json
@@ -10,10 +10,23 @@ from everhold.holdout import Holdout
 
 PLACE = ("s.db", "paid")
 CELLS = {"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "delay", "edges": [-30, 0, 15, 60]}]}
-CHOOSE = ["choose", *PLACE, "--mean", "delay > 30", "--mean", "delay > 0", "--mean", "delay > 15", "--price", "900"]
-ABOVE = ["above", *PLACE, "--mean", "delay > 60", "--mean", "delay > -20", "--threshold", "0.4", "--price", "900"]
-QUANTILE = ["quantile", *PLACE, "delay", "--low", "-60", "--high", "80", "--price", "900"]
-SYNTHESIZE = ["synthesize", *PLACE, "--universe", "cells.json", "--price", "900"]
+CHOOSE = [
+    "ask",
+    *PLACE,
+    "--choose",
+    "lowest",
+    "--mean",
+    "delay > 30",
+    "--mean",
+    "delay > 0",
+    "--mean",
+    "delay > 15",
+    "--price",
+    "900",
+]
+ABOVE = ["ask", *PLACE, "--first-above", "0.4", "--mean", "delay > 60", "--mean", "delay > -20", "--price", "900"]
+QUANTILE = ["ask", *PLACE, "--quantile", "delay", "--low", "-60", "--high", "80", "--price", "900"]
+SYNTHESIZE = ["ask", *PLACE, "--synthesize", "cells.json", "--price", "900"]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +72,7 @@ def as_json(everhold, *arguments):
         (ABOVE, ["index", "found", "asked", "threshold", "within"]),
         ([*SYNTHESIZE, "--output", "t.csv"], ["method", "cells", "questions", "within"]),
     ],
-    ids=lambda value: value[0],
+    ids=str,
 )
 def test_what_is_bought_is_the_same_in_every_format_and_again_for_nothing(paid, everhold, command, columns):
     before = left()["credits"]
@@ -76,16 +89,16 @@ def test_what_is_bought_is_the_same_in_every_format_and_again_for_nothing(paid, 
     assert table.stderr == ""
 
 
-@pytest.mark.parametrize("command", [CHOOSE, QUANTILE, ABOVE, SYNTHESIZE], ids=lambda value: value[0])
-def test_a_dry_run_costs_nothing_and_names_the_price(paid, everhold, command):
+@pytest.mark.parametrize("command", [CHOOSE, QUANTILE, ABOVE, SYNTHESIZE], ids=lambda value: value[3])
+def test_a_quote_costs_nothing_and_names_the_price(paid, everhold, command):
     before = left()
-    price = as_json(everhold, *command[:-1], "123", "--dry-run")
+    price = as_json(everhold, "quote", *command[1:-1], "123")
     assert (price["charged_at_most"], price["answered_before"]) == (123, False)
     assert price["radius"] > 0
     assert left() == before
 
 
-@pytest.mark.parametrize("command", [CHOOSE, QUANTILE, ABOVE, SYNTHESIZE], ids=lambda value: value[0])
+@pytest.mark.parametrize("command", [CHOOSE, QUANTILE, ABOVE, SYNTHESIZE], ids=lambda value: value[3])
 def test_a_refusal_is_told_and_strict_is_an_exit_code(paid, everhold, command):
     dear = [*command[:-1], "1000000"] + (["--output", "none.csv"] if command is SYNTHESIZE else [])
     before = left()
@@ -95,7 +108,7 @@ def test_a_refusal_is_told_and_strict_is_an_exit_code(paid, everhold, command):
         assert refused.stderr.endswith("; nothing was charged\n")
         assert json.loads(refused.stdout)["charged"] == 0
     everhold(*dear, "--strict", code=6)
-    price = as_json(everhold, *dear, "--dry-run")  # nothing about a refusal is in the ledger
+    price = as_json(everhold, "quote", *command[1:-1], "1000000")  # nothing about a refusal is in the ledger
     assert (price["refused"], price["answered_before"], price["radius"], price["charged_at_most"]) == (
         True,
         False,
@@ -108,7 +121,8 @@ def test_a_refusal_is_told_and_strict_is_an_exit_code(paid, everhold, command):
 
 def test_the_best_is_chosen_in_either_direction(paid, everhold):
     assert as_json(everhold, *CHOOSE[:-1], "800")["candidate"] == "mean of delay > 30"
-    assert as_json(everhold, *CHOOSE[:-1], "800", "--highest")["candidate"] == "mean of delay > 0"
+    highest = [option.replace("lowest", "highest") for option in CHOOSE[:-1]]
+    assert as_json(everhold, *highest, "800")["candidate"] == "mean of delay > 0"
 
 
 def test_models_are_chosen_by_their_predictions(paid, everhold):
@@ -116,21 +130,14 @@ def test_models_are_chosen_by_their_predictions(paid, everhold):
     wrong = "".join(f"{line['id']},{1 - int(line['late'])}\n" for line in lines)
     (paid / "wrong.csv").write_text("id,late\n" + wrong)
     files = ("--error", "wrong.csv", "--error", "sealed_predictions.csv")
-    chosen = as_json(everhold, "choose", *PLACE, *files, "--price", "900")
+    chosen = as_json(everhold, "ask", *PLACE, "--choose", "lowest", *files, "--price", "900")
     assert (chosen["index"], chosen["candidate"]) == (1, "error of sealed_predictions.csv")
-    found = as_json(everhold, "above", *PLACE, *files, "--threshold", "0.5", "--price", "700")
+    found = as_json(everhold, "ask", *PLACE, "--first-above", "0.5", *files, "--price", "700")
     assert (found["index"], found["asked"]) == (0, "error of wrong.csv")
     with Holdout.open(*PLACE) as holdout:
         asked = [row["asked"] for row in holdout.transcript().to_rows()]
     assert any(text.startswith("the lowest of 2: 1 - accuracy of predictions ") for text in asked)
     assert any(text.startswith("the first above 0.5 of 2: 1 - accuracy of predictions ") for text in asked)
-
-
-def test_a_dry_run_says_what_the_radius_is(paid, everhold):
-    for command, sharpness in ((CHOOSE, "a regret"), (QUANTILE, "an error of the level"), (SYNTHESIZE, "an error of")):
-        said = everhold(*command[:-1], "77", "--dry-run").stderr
-        assert said.startswith(f"it would cost 77 credits, for {sharpness}")
-        assert said.endswith("; nothing was charged\n")
 
 
 @pytest.mark.parametrize(("output", "reason"), [("t.txt", "such as table.csv"), ("none/t.csv", "a folder that exists")])
@@ -151,16 +158,15 @@ def test_the_transcript_shows_how_sharp_a_choice_was(paid, everhold):
 
 def test_questions_may_come_from_a_file(paid, everhold):
     (paid / "q.txt").write_text("delay > 60\n\ndelay > -20\n")
-    command = ["above", *PLACE, "--questions", "q.txt", "--threshold", "0.4", "--price", "900"]
+    command = ["ask", *PLACE, "--first-above", "0.4", "--questions", "q.txt", "--price", "900"]
     assert as_json(everhold, *command)["asked"] == as_json(everhold, *ABOVE)["asked"] == "mean of delay > -20"
 
 
 def test_the_storage_may_be_in_the_environment(paid, everhold):
     here = {"EVERHOLD_STORAGE": "s.db"}
     named = as_json(everhold, *QUANTILE)
-    found = json.loads(everhold("quantile", "paid", *QUANTILE[3:], "--format", "json", env=here).stdout)
+    found = json.loads(everhold("ask", "paid", *QUANTILE[3:], "--format", "json", env=here).stdout)
     assert found["question"] == named["question"]
-    assert "there is no number" in everhold("quantile", "paid", *QUANTILE[4:], env=here, code=2).stderr
 
 
 def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
@@ -177,13 +183,20 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["choose", *PLACE], "found none"),
-        (["choose", *PLACE, "--mean", "late = 1", "--error", "sealed_predictions.csv"], "found --mean and --error"),
-        (["choose", *PLACE, "--error", "sealed_predictions.csv", "--low", "0"], "belong to --mean"),
-        (["above", *PLACE, "--mean", "late = 1", "--column", "x", "--threshold", "0.1"], "--column belongs to"),
-        (["above", *PLACE, "--questions", "empty.txt", "--threshold", "0.1"], "holds no question"),
-        (["above", *PLACE, "--questions", "bytes.txt", "--threshold", "0.1"], "no text in UTF-8"),
-        (["above", *PLACE, "--mean", "late = 1"], "threshold"),
+        (["ask", *PLACE, "--choose", "lowest"], "found none"),
+        (
+            ["ask", *PLACE, "--choose", "lowest", "--mean", "late = 1", "--error", "sealed_predictions.csv"],
+            "found --mean and --error",
+        ),
+        (["ask", *PLACE, "--choose", "lowest", "--error", "sealed_predictions.csv", "--low", "0"], "belongs to --mean"),
+        (["ask", *PLACE, "--first-above", "0.1", "--mean", "late = 1", "--column", "x"], "--column belongs to"),
+        (["ask", *PLACE, "--first-above", "0.1", "--questions", "empty.txt"], "holds no question"),
+        (["ask", *PLACE, "--first-above", "0.1", "--questions", "bytes.txt"], "no text in UTF-8"),
+        (["ask", *PLACE, "--mean", "late = 1", "--mean", "late = 0"], "found --mean and --mean"),
+        (["ask", *PLACE, "--quantile", "delay", "--low", "0"], "needs --high"),
+        (["ask", *PLACE, "--mean", "late = 1", "--questions", "empty.txt"], "--questions belongs to --choose"),
+        (["ask", *PLACE, "--mean", "late = 1", "--output", "t.csv"], "--output belongs to --synthesize"),
+        (["ask", *PLACE, "--auc", "sealed_predictions.csv", "--positives", "9"], "needs --negatives"),
         (SYNTHESIZE, "expected a file such as table.csv or table.parquet"),
         ([*SYNTHESIZE, "--output", "t.xlsx"], "expected a file such as table.csv or table.parquet"),
     ],
@@ -230,3 +243,35 @@ def test_marginals_that_do_not_exist_and_files_that_are_missing(paid, everhold):
     assert "width is 3" in everhold(*SYNTHESIZE, "--marginals", "3", "--output", "t.csv", code=5).stderr
     (paid / "cells.json").unlink()
     everhold(*SYNTHESIZE, "--output", "t.csv", code=1)
+
+
+def test_bins_losses_rankings_and_functions_are_asked_from_the_shell(paid, everhold):
+    bins = as_json(everhold, "ask", *PLACE, "--histogram", "delay", "--edges", "0,30")["bins"]
+    assert [line["bin"] for line in bins] == ["below 0", "[0.0, 30.0]", "above 30", "missing"]
+    names = as_json(everhold, "ask", *PLACE, "--histogram", "carrier", "--edges", "AA,UA")["bins"]
+    assert [line["bin"] for line in names] == ["AA", "UA", "other", "missing"]
+    predictions = "sealed_predictions.csv"
+    error = as_json(everhold, "ask", *PLACE, "--error", predictions)
+    risk = as_json(everhold, "ask", *PLACE, "--risk", predictions, "--loss", "absolute")
+    assert risk["value"] == pytest.approx(error["value"], abs=2 * (error["high"] - error["low"]))
+    ranked = as_json(everhold, "ask", *PLACE, "--auc", predictions, "--positives", "1000", "--negatives", "1000")
+    assert 0.0 <= ranked["low"] <= ranked["value"] <= ranked["high"] <= 1.0
+    assert as_json(everhold, "ask", *PLACE, "--f1", predictions, "--least", "2000", "--tolerance", "0.5")["charged"] > 0
+    (paid / "pulls.py").write_text(
+        "import numpy as np\n"
+        "def pull(table): return np.nan_to_num(table['delay'])[:, None] / 60\n"
+        "def mean_late(table): return float(np.mean(table['late'] == 1))\n"
+    )
+    vector = as_json(everhold, "ask", *PLACE, "--gradient", "pulls.py:pull", "--dimension", "1", "--clip", "1")
+    assert len(vector["values"]) == 1
+    named = ("--low-sensitivity", "pulls.py:mean_late", "--sensitivity", "0.00025", "--called", "late")
+    first = as_json(everhold, "ask", *PLACE, *named)
+    assert as_json(everhold, "ask", *PLACE, *named) == {**first, "charged": 0}
+    assert "no function 'push'" in everhold("ask", *PLACE, "--gradient", "pulls.py:push", "--dimension", "1",
+                                            "--clip", "1", code=5).stderr  # fmt: skip
+
+
+def test_a_table_shows_the_question_and_not_its_hash(paid, everhold):
+    said = everhold("ask", *PLACE, "--mean", "delay > 12").stdout
+    assert "mean of delay > 12" in said
+    assert as_json(everhold, "ask", *PLACE, "--mean", "delay > 12")["question"][:12] not in said

@@ -1,0 +1,62 @@
+"""The public names, as type checkers see them; `_HOMES` in ``__init__.py`` says the same at run time."""
+
+from everhold.answers import Answer as Answer
+from everhold.answers import Transcript as Transcript
+from everhold.certificate import Certificate as Certificate
+from everhold.certificate import verify_certificate as verify_certificate
+from everhold.dependence import BayesianNetwork as BayesianNetwork
+from everhold.dependence import DependenceModel as DependenceModel
+from everhold.dependence import GaussianAR1 as GaussianAR1
+from everhold.dependence import Groups as Groups
+from everhold.dependence import Independent as Independent
+from everhold.dependence import MarkovChain as MarkovChain
+from everhold.dependence import MarkovNetwork as MarkovNetwork
+from everhold.dependence import pedigree as pedigree
+from everhold.diagnosis import Diagnosis as Diagnosis
+from everhold.errors import AuthError as AuthError
+from everhold.errors import BudgetExhausted as BudgetExhausted
+from everhold.errors import DependenceError as DependenceError
+from everhold.errors import DependenceWarning as DependenceWarning
+from everhold.errors import EverholdError as EverholdError
+from everhold.errors import EverholdWarning as EverholdWarning
+from everhold.errors import HoldoutNotFound as HoldoutNotFound
+from everhold.errors import HoldoutRejected as HoldoutRejected
+from everhold.errors import IntegrityError as IntegrityError
+from everhold.errors import NonAdaptiveWarning as NonAdaptiveWarning
+from everhold.errors import QueryRejected as QueryRejected
+from everhold.errors import SmallHoldoutWarning as SmallHoldoutWarning
+from everhold.errors import VacuousGuaranteeWarning as VacuousGuaranteeWarning
+from everhold.holdout import Holdout as Holdout
+from everhold.mechanisms import Empirical as Empirical
+from everhold.mechanisms import GaussianMechanism as GaussianMechanism
+from everhold.mechanisms import GuessAndCheck as GuessAndCheck
+from everhold.mechanisms import Ladder as Ladder
+from everhold.mechanisms import LaplaceMechanism as LaplaceMechanism
+from everhold.mechanisms import PrivacyBudget as PrivacyBudget
+from everhold.mechanisms import SampleSplitting as SampleSplitting
+from everhold.mechanisms import Subsampling as Subsampling
+from everhold.mechanisms import Thresholdout as Thresholdout
+from everhold.planning import Plan as Plan
+from everhold.planning import plan as plan
+from everhold.planning import queries_allowed as queries_allowed
+from everhold.planning import rows_needed as rows_needed
+from everhold.questions.choice import choose as choose
+from everhold.questions.first_above import first_above as first_above
+from everhold.questions.gradient import gradient as gradient
+from everhold.questions.histogram import histogram as histogram
+from everhold.questions.low_sensitivity import low_sensitivity as low_sensitivity
+from everhold.questions.mean import mean as mean
+from everhold.questions.metrics import accuracy as accuracy
+from everhold.questions.metrics import brier as brier
+from everhold.questions.metrics import error as error
+from everhold.questions.moments import correlation as correlation
+from everhold.questions.moments import covariance as covariance
+from everhold.questions.moments import variance as variance
+from everhold.questions.quantile import quantile as quantile
+from everhold.questions.ranking_scores import auc as auc
+from everhold.questions.ranking_scores import f1 as f1
+from everhold.questions.risk import risk as risk
+from everhold.questions.synthesis import synthesize as synthesize
+
+__version__: str
+__all__: list[str]

@@ -1,0 +1,76 @@
+"""How answers are printed, and where a synthetic table is saved."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+from everhold.answers import estimand_in_words
+from everhold.cli.failures import Misuse
+from everhold.cli.output import Format, note, show_list
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from everhold.synthetic import SyntheticTable
+
+__all__ = ["check_output", "save_table", "show_answer"]
+
+_ENDINGS = (".csv", ".parquet")
+
+
+def show_answer(answer: Any, form: Format, *, files: Sequence[str] = ()) -> None:
+    """Print the answer to a question of any kind.
+
+    Args:
+        answer: What `Holdout.ask` returned.
+        form: How to print it.
+        files: The candidates' files, where there were some; a hash would tell people nothing.
+    """
+    document = answer.to_dict()
+    if files and document["index"] is not None:
+        document["candidate" if "candidate" in document else "asked"] = files[document["index"]]
+    lines = answer.to_rows() if "bins" in document or isinstance(document.get("values"), list) else [document]
+    if answer.refused:
+        note(f"{answer}; nothing was charged" if "value" not in document else f"refused: {answer.explain()}")
+    elif document.get("about"):
+        note(estimand_in_words(document["about"]))
+    columns = [name for name in lines[0] if name != "about"]
+    if form is Format.TABLE and lines[0] is document:
+        lines = [{**document, "question": answer.shown}]
+    show_list(lines, columns, form, document=document)
+
+
+def check_output(output: Path | None, *, wanted: bool) -> None:
+    """Check, before anything is charged, whether a table can be written.
+
+    Raises:
+        Misuse: If it cannot, or there will be none.
+    """
+    if not wanted:
+        if output is not None:
+            raise Misuse("--output belongs to --synthesize; leave it out or ask for a table")
+        return
+    if output is None or output.suffix.lower() not in _ENDINGS:
+        found = "there is no --output" if output is None else f"--output is {str(output)!r}"
+        raise Misuse(
+            f"{found}; expected a file such as table.csv or table.parquet; nothing was charged; 'everhold quote' says "
+            "what the table would cost"
+        )
+    if not output.absolute().parent.is_dir():
+        raise Misuse(f"--output is {str(output)!r}; expected a file in a folder that exists; nothing was charged")
+
+
+def save_table(table: SyntheticTable, path: Path) -> None:
+    """One line for each cell that has any weight."""
+    rows = table.to_rows()
+    if path.suffix.lower() == ".parquet":
+        from everhold.table_files import write_parquet
+
+        write_parquet(path, rows)
+        return
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,164 @@
+"""Files that an analyst hands in: predictions, the cells of a synthetic table, Python functions.
+
+They are the analyst's own, so what is wrong with them may be told.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import QueryRejected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import duckdb
+
+    from everhold.questions.prediction_tables import PredictionTable
+    from everhold.synthetic import Universe
+    from everhold.synthetic.universe import Column
+    from everhold.values.base import Schema
+
+__all__ = ["read_function", "read_predictions", "read_universe"]
+
+_MOST_BYTES = 10_000_000
+_FORM = '{"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "delay", "edges": [-60, 0, 60]}]}'
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+def read_predictions(path: Path, schema: Schema, *, column: str | None) -> PredictionTable:
+    """Read predictions from a CSV, TSV or Parquet file.
+
+    Args:
+        path: The file; the analyst's own, so what is wrong with it may be told.
+        schema: Whether rows have ids, and whether ids and labels are text, which is read as it is written.
+        column: The column of the predictions; None if there is one only, apart from the ids.
+
+    Raises:
+        QueryRejected: If there is no such file, or it cannot be read.
+    """
+    import duckdb
+
+    from everhold.questions.prediction_tables import PredictionTable
+
+    if not path.is_file():
+        raise _rejected(f"there is no file {str(path)!r}", "check the path")
+    with duckdb.connect(":memory:") as connection:
+        try:
+            columns = _relation(connection, path, schema).fetchnumpy()
+        except duckdb.Error:
+            raise _rejected(
+                f"{path.name} cannot be read as predictions",
+                "expected one prediction of one type in each line, below the column's name",
+            ) from None
+    return PredictionTable(columns, name=path.name, column=column)
+
+
+def _relation(connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema) -> duckdb.DuckDBPyRelation:
+    from everhold.sealing.reading import file_pattern
+
+    suffix, pattern = path.suffix.lower(), file_pattern(path)
+    if suffix == ".parquet":
+        return connection.read_parquet(pattern, hive_partitioning=False)
+    if suffix not in _DELIMITERS:
+        raise _rejected(f"{path.name} ends in {path.suffix!r}", "expected .csv, .tsv or .parquet")
+    written: dict[str, Any] = {"header": True, "delimiter": _DELIMITERS[suffix], "sample_size": -1}
+    as_text = schema.label_kind == "string"
+    names = connection.read_csv(pattern, all_varchar=True, **written).columns
+    text = {name: "VARCHAR" for name in names if (_ids_are_text(schema) if name == schema.row_id else as_text)}
+    return connection.read_csv(pattern, dtype=text, **written) if text else connection.read_csv(pattern, **written)
+
+
+def _ids_are_text(schema: Schema) -> bool:
+    return schema.row_id is not None and schema.columns[schema.row_id].value != "number"
+
+
+def read_universe(path: Path) -> Universe:
+    """Read the cells of a synthetic table from a JSON file.
+
+    Each column has a ``name`` and either ``values``, of which ``rest`` may name the one that also takes what is not
+    listed, or ``edges`` of bins.
+
+    Raises:
+        QueryRejected: If the file does not hold a universe.
+        OSError: If it cannot be read.
+    """
+    from everhold.synthetic import Universe
+
+    columns = _parsed(path)
+    if not isinstance(columns, dict) or set(columns) != {"columns"} or not isinstance(columns["columns"], list):
+        raise _rejected(f"{path.name} holds no universe", f"expected JSON such as {_FORM}")
+    try:
+        return Universe(tuple(_column(column) for column in columns["columns"]))
+    except (ValueError, TypeError, OverflowError) as reason:
+        raise _rejected(f"{path.name} holds no universe", str(reason)) from None
+
+
+def _parsed(path: Path) -> Any:
+    if path.stat().st_size > _MOST_BYTES:
+        raise _rejected(f"{path.name} is too large for a universe", f"expected at most {_MOST_BYTES:,} bytes")
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return None
+
+
+def _column(column: Any) -> Column:
+    from everhold.synthetic import BinnedColumn, ListedColumn
+
+    if not isinstance(column, dict) or not isinstance(column.get("name"), str):
+        raise ValueError('a column has no name; expected {"name": ..., "values": [...]} or {"name": ..., "edges": ...}')
+    name, others = column["name"], set(column) - {"name"}
+    if others == {"edges"}:
+        return BinnedColumn(name, tuple(_number(edge, name) for edge in _list(column["edges"], name)))
+    if "values" in others and others <= {"values", "rest"}:
+        return ListedColumn(name, tuple(_list(column["values"], name)), column.get("rest"))
+    raise ValueError(f"column {name!r} has {sorted(others)}; expected 'values' and perhaps 'rest', or 'edges'")
+
+
+def _list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"column {name!r} has no list; expected values or edges in brackets")
+    return value
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"column {name!r} has the edge {value!r}; expected numbers")
+    return value if abs(value) < 2**53 else float(value)
+
+
+def read_function(place: str) -> Callable[..., Any]:
+    """The function of this name in a Python file, which is run.
+
+    Args:
+        place: Such as ``pulls.py:pull``.
+
+    Raises:
+        QueryRejected: If there is no such file or function, or the file fails.
+    """
+    path, _, name = place.rpartition(":")
+    if not path.endswith(".py") or not Path(path).is_file():
+        raise _rejected(
+            f"{place!r} names no function", "expected a Python file and a name in it, such as pulls.py:pull"
+        )
+    spec = spec_from_file_location(Path(path).stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as fault:
+        raise _rejected(f"{Path(path).name} fails with {type(fault).__name__}: {fault}", "mend it") from fault
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise _rejected(f"{Path(path).name} has no function {name!r}", "expected the name of one of its functions")
+    called: Callable[..., Any] = function
+    return called
+
+
+def _rejected(problem: str, advice: str) -> QueryRejected:
+    return QueryRejected(f"{problem}; {advice}; nothing was charged")

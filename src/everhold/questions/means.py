@@ -1,0 +1,238 @@
+"""Questions that are means of row values, and how a batch of them is answered.
+
+Most questions are of this kind: an average over the rows of something that is computed from each row alone. What is
+made of several of them (`everhold.questions.derived`, `everhold.questions.histogram`) is answered as such a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from everhold.answers import Answer, QuotedPrice
+from everhold.estimand import about_of, marked
+from everhold.ledger import Outcome
+from everhold.ledger import Question as Asked
+from everhold.mechanisms import Source
+from everhold.questions.question import MOST_SHOWN, Pricing, Question, Ready, Told, paying
+from everhold.values.evaluation import Evaluations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.ledger import Committed, Entry
+    from everhold.mechanisms import Mechanism, State
+    from everhold.privacy.noise import Noise
+    from everhold.questions.preparation import Preparation
+    from everhold.sealing.table import StoredRows
+    from everhold.values.base import BoundQuery, Schema
+
+__all__ = ["Batch", "Means", "OneMean", "Prepared", "Query"]
+
+Result = TypeVar("Result", covariant=True)
+
+
+class Query(Question[Answer]):
+    """The mean of row values, as an analyst writes it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The question about rows of this schema.
+
+        Raises:
+            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+        """
+
+    def prepare(
+        self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None
+    ) -> OneMean:
+        """The question with its guess."""
+        prepared = preparation.prepare([self], [guess], tolerance=tolerance)
+        return OneMean(prepared, preparation.schema, preparation.mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A mean that is ready to be asked for.
+
+    Attributes:
+        bound: The question about the holdout's rows.
+        guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
+        from_training: Whether the guess is the training estimate.
+        tolerance: Half-width wished for, in the units of a mean over [0, 1]; nan for the planned one.
+    """
+
+    bound: BoundQuery
+    guess: int
+    from_training: bool
+    tolerance: float = math.nan
+
+
+@dataclass(frozen=True)
+class Means(Ready[Result]):
+    """Means that are asked for at once; one entry of the ledger each.
+
+    Attributes:
+        prepared: The means, in order.
+        schema: What is known of the rows.
+        mechanism: The mechanism that answers.
+    """
+
+    prepared: Sequence[Prepared]
+    schema: Schema
+    mechanism: Mechanism
+
+    @cached_property
+    def asked(self) -> Sequence[Asked]:  # type: ignore[override]  # an attribute that is made when it is needed
+        """One entry for each mean."""
+        lines = []
+        for mean in self.prepared:
+            described = {**mean.bound.description, "shown": mean.bound.shown[:MOST_SHOWN]}
+            lines.append(Asked(mean.bound.question, marked(described, by_position=mean.bound.by_position)))
+        return lines
+
+    @cached_property
+    def pricing(self) -> Pricing:  # type: ignore[override]
+        """What the dearest of them costs."""
+        finest = min((mean.tolerance for mean in self.prepared if mean.tolerance == mean.tolerance), default=None)
+        if finest is None:
+            return Pricing.planned(self.mechanism)
+        budget = paying(self.mechanism)
+        return Pricing.fixed(budget, budget.credits_for(budget.scale_for(finest)))
+
+    def look(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+        """Exact sums over the sealed rows, and what goes with them to the mechanism."""
+        means, unit = [self.prepared[place] for place in places], self.mechanism.unit
+        tolerances = np.array([mean.tolerance for mean in means])
+        evaluations = Evaluations(
+            totals=sealed.totals([mean.bound for mean in means], parts=self.mechanism.parts, unit=unit),
+            guesses=np.array([mean.guess for mean in means], dtype=np.int64),
+            rows=self.schema.rows,
+            unit=unit,
+            tolerances=None if np.all(np.isnan(tolerances)) else tolerances,
+        )
+        return evaluations, means
+
+    def draw(
+        self, state: State, seen: tuple[Evaluations, list[Prepared]], rows: list[int], noise: Noise
+    ) -> tuple[State, list[Outcome]]:
+        """The mechanism's answers to the means in these rows of what was looked at."""
+        every, means = seen
+        batch = Evaluations(
+            totals=every.totals[rows],
+            guesses=every.guesses[rows],
+            rows=every.rows,
+            unit=every.unit,
+            tolerances=None if every.tolerances is None else every.tolerances[rows],
+        )
+        state, replies = self.mechanism.answer_many(state, batch, noise)
+        outcomes = []
+        for row, value, low, high, source, charged in zip(
+            rows, replies.values.tolist(), replies.lows.tolist(), replies.highs.tolist(), replies.sources.tolist(),
+            replies.charged.tolist(), strict=True,
+        ):  # fmt: skip
+            trained = source == Source.GUESS and means[row].from_training
+            answer: dict[str, Any] = {
+                "value": value, "low": low, "high": high,
+                "source": "training" if trained else Source(source).name.lower(),
+            }  # fmt: skip
+            if source == Source.REFUSED:
+                answer |= {"value": None, "low": None, "high": None}
+            outcomes.append(Outcome(answer, charged))
+        return state, outcomes
+
+    def answers(self, told: Told) -> list[Answer]:
+        """One answer for each mean, in its own units."""
+        return [
+            self._answer(mean, entry, told) for mean, entry in zip(self.prepared, told.entries, strict=True)
+        ]  # fmt: skip
+
+    def _answer(self, mean: Prepared, entry: Committed | None, told: Told) -> Answer:
+        bound = mean.bound
+        about = about_of(self.schema, by_position=bound.by_position)
+        if entry is None:
+            return self.refusal(bound.question, told, about=about, shown=bound.shown)
+        kept = entry.answer
+        low, high = bound.from_mean(kept["low"]), bound.from_mean(kept["high"])
+        ends = (low, high) if low <= high else (high, low)  # an error rate turns an accuracy round
+        low, high = _outwards(bound, *ends)
+        return Answer(
+            bound.from_mean(kept["value"]), low, high, kept["source"], entry.charged, told.remaining, bound.question,
+            entry.repeated, told.statement, self.mechanism.confidence, self.mechanism.adaptive,
+            _worth(self.mechanism), told.analyst, about, bound.shown,
+        )  # fmt: skip
+
+    def refusal(self, question: str, told: Told, *, about: str | None, shown: str = "") -> Answer:
+        """The answer to what was refused, of which the ledger knows nothing."""
+        return Answer(
+            None, None, None, "refused", 0, told.remaining, question, False, told.statement,
+            self.mechanism.confidence, self.mechanism.adaptive, _worth(self.mechanism), told.analyst, about, shown,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OneMean(Means[Answer]):
+    """One mean alone."""
+
+    def result(self, told: Told) -> Answer:
+        """Its answer."""
+        return self.answers(told)[0]
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """Its price, in its own units."""
+        (mean,), (entry,) = self.prepared, stored
+        mechanism, bound = self.mechanism, mean.bound
+        planned = mean.tolerance != mean.tolerance
+        price = mechanism.quote(state) if planned else paying(mechanism).quote_at(state, mean.tolerance)
+        width, before = abs(bound.at_one - bound.at_zero), entry is not None
+        return QuotedPrice(
+            question=bound.question,
+            radius=None if price.radius is None else price.radius * width,
+            radius_if_charged=None if price.radius_if_charged is None else price.radius_if_charged * width,
+            charged_if_confirmed=0 if before else price.charged_if_confirmed,
+            charged_at_most=0 if before else price.charged_at_most,
+            refused=False,
+            answered_before=before,
+            remaining={},
+        )
+
+
+@dataclass(frozen=True)
+class Batch(Means["list[Answer]"]):
+    """Questions that do not depend on each other's answers."""
+
+    def result(self, told: Told) -> list[Answer]:
+        """Their answers in order."""
+        return self.answers(told)
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """Not offered: the questions are quoted one by one."""
+        raise NotImplementedError
+
+
+def _outwards(bound: BoundQuery, low: float, high: float) -> tuple[float, float]:
+    """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards."""
+    least, most = sorted((bound.at_zero, bound.at_one))
+    if (least, most) == (0.0, 1.0):
+        return low, high
+    step = 4.0 * max(math.ulp(least), math.ulp(most))
+    return max(low - step, least), min(high + step, most)
+
+
+def _worth(mechanism: Mechanism) -> str:
+    """What the dependence of the rows costs, or what the mechanism needs of them, in words."""
+    if mechanism.one_law:
+        return "It holds only if all sealed rows are of one law (independent and identically distributed)."
+    if mechanism.dependence.binomial_tails:
+        return ""
+    if mechanism.reads_leakage:
+        return "Sealed rows that tell about each other make it wider than it would be for independent ones."
+    worth = int(mechanism.effective_rows(mechanism.rows))
+    return f"As they depend on each other, the {mechanism.rows:,} sealed rows are worth {worth:,} independent ones."

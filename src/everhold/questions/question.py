@@ -1,0 +1,156 @@
+"""What a question is: one protocol for everything that may be asked.
+
+An analyst writes a `Question`. Prepared on the public facts of one holdout it is `Ready`: it knows which entries of the
+ledger it will become, what they cost at most, how to look at the sealed rows, how the mechanism answers, and how the
+entries read to the analyst. The desk (`everhold.asking.desk`) walks all of them through the same transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from everhold.errors import QueryRejected
+from everhold.ledger.chain import canonical
+from everhold.mechanisms import PrivacyBudget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from everhold.answers import QuotedPrice
+    from everhold.ledger import Committed, Entry, Outcome
+    from everhold.ledger import Question as Asked
+    from everhold.mechanisms import Mechanism, State
+    from everhold.privacy.noise import Noise
+    from everhold.questions.preparation import Preparation
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["MOST_SHOWN", "Pricing", "Question", "Ready", "Told", "digest", "paying"]
+
+Result = TypeVar("Result", covariant=True)
+
+MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
+
+
+class Question(ABC, Generic[Result]):
+    """A question as an analyst writes it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def prepare(
+        self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None
+    ) -> Ready[Result]:
+        """The question for one holdout, from public facts and training rows alone.
+
+        Args:
+            preparation: What is known of the holdout.
+            guess: The analyst's own guess, in the question's units.
+            tolerance: Half-width wished for, in the question's units.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What the entries of one question cost, from public state alone.
+
+    Attributes:
+        most: Most that one of them is charged.
+        sure: From a state and a number of them to how many the whole budget surely pays for.
+    """
+
+    most: int
+    sure: Callable[[State, int], int]
+
+    @classmethod
+    def planned(cls, mechanism: Mechanism) -> Pricing:
+        """Of means that the mechanism answers as planned."""
+        return cls(mechanism.most_charged, mechanism.surely_answers)
+
+    @classmethod
+    def fixed(cls, mechanism: PrivacyBudget, price: int) -> Pricing:
+        """Of a price of its own, in credits."""
+        return cls(price, lambda state, count: min(count, mechanism.affords(state, price)))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was answered to a question.
+
+    Attributes:
+        entries: One for each of its entries, in order; None where it was refused.
+        remaining: What is left of the budget afterwards, by name.
+        statement: The statement that the promise rests on.
+        analyst: On whose behalf it was asked; None for the steward.
+    """
+
+    entries: Sequence[Committed | None]
+    remaining: Mapping[str, int]
+    statement: str
+    analyst: str | None
+
+
+class Ready(ABC, Generic[Result]):
+    """A question that is ready to be asked; it knows public facts only, until `look`."""
+
+    asked: Sequence[Asked]
+    """What the ledger will hold of it: one entry each, in order."""
+
+    pricing: Pricing
+    """What its entries cost."""
+
+    whole: bool = False
+    """Whether it is refused unless all of its entries are surely paid for."""
+
+    @abstractmethod
+    def look(self, sealed: StoredRows, places: Sequence[int]) -> Any:
+        """What the mechanism has to know of the sealed rows for the entries at these places; secret."""
+
+    @abstractmethod
+    def draw(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
+        """The mechanism's answers.
+
+        Args:
+            state: Before.
+            seen: What `look` returned.
+            rows: Which of the places that were looked at are to be answered now, in order.
+            noise: Noise of this step alone.
+        """
+
+    @abstractmethod
+    def result(self, told: Told) -> Result:
+        """The entries as the analyst reads them; its ``refused`` says whether one is missing."""
+
+    @abstractmethod
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """What it would cost and how sharp it would be, if it is not refused.
+
+        Args:
+            state: The mechanism's public state.
+            stored: The entries that are in the ledger already, in order.
+        """
+
+
+def paying(mechanism: Mechanism) -> PrivacyBudget:
+    """The mechanism as one that can pay for choices and for tolerances.
+
+    Raises:
+        QueryRejected: If it is another one.
+    """
+    if not isinstance(mechanism, PrivacyBudget):
+        raise QueryRejected(
+            f"{mechanism.name} answers every question alike; expected a holdout that was created with "
+            "mechanism='privacy_budget' for tolerances and for whatever has a price of its own; nothing was charged"
+        )
+    return mechanism
+
+
+def digest(description: Mapping[str, Any] | Sequence[str]) -> str:
+    """SHA-256 of a description, in hex."""
+    return hashlib.sha256(canonical(description).encode()).hexdigest()
