@@ -368,16 +368,11 @@ def test_an_altered_allotment_is_found(study, tmp_path):
     assert any("hash" in what for what in findings(study, seal_key=None))
 
 
-def careless(state, accounts, analyst, new, *, pricing, answer):
-    """A planted error: nobody looks at the limits."""
-    return answer(state, new)
-
-
 def test_verify_finds_spending_beyond_an_allotment(study, monkeypatch):
     study.allot("team-a", questions=1)
     with monkeypatch.context() as patch:
         patch.setattr("everhold.ledger.allotments.Allotment.affords", lambda *_: 99)
-        patch.setattr("everhold.asking.desk.spend", careless)
+        patch.setattr("everhold.asking.desk.Desk._charge", lambda *_, **__: None)  # nobody looks at the limits
         study.analyst("team-a").ask_many(["delay > 0", "delay > 1"])
     assert any("goes beyond the allotment of 'team-a'" in what for what in findings(study))
 
