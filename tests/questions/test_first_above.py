@@ -20,7 +20,7 @@ CUTS = range(60, -31, -10)
 
 
 def scan(count, threshold, price=100):
-    return AbovePurchase(tuple(BoundQuery({"number": i}, f"question {i}") for i in range(count)), threshold, price)
+    return AbovePurchase(tuple(BoundQuery({"number": i}, f"question {i}") for i in range(count)), price, threshold)
 
 
 def found(purchase, mechanism, sums, noise):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,18 @@ from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.questions.means import Query
-from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, named, whole_price
+from everhold.questions.priced import (
+    Drawn,
+    Paid,
+    Price,
+    PricedQuery,
+    Purchase,
+    Result,
+    brief,
+    digest,
+    named,
+    whole_price,
+)  # fmt: skip
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
@@ -22,7 +33,7 @@ if TYPE_CHECKING:
     from everhold.questions.preparation import Preparation
     from everhold.sealing.table import StoredRows
 
-__all__ = ["BestCandidate", "Choice", "ChoiceQuery", "choose"]
+__all__ = ["BestCandidate", "Choice", "ChoiceQuery", "Comparison", "check_same_units", "choose"]
 
 _MOST_CANDIDATES = 100_000
 _MOST_SHOWN = 3
@@ -61,21 +72,66 @@ class BestCandidate(Paid):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Purchase["NDArray[np.int64]", BestCandidate]):
-    """Candidates that can be compared: means in the same units.
+class Comparison(Purchase["NDArray[np.int64]", Result]):
+    """Means in the same units that are compared on the sealed rows, and of which none is told.
 
     Attributes:
-        bound: The candidates as questions.
+        bound: The means, in order.
+        credits: What the comparison costs.
+    """
+
+    bound: tuple[BoundQuery, ...]
+    credits: int
+
+    @property
+    def means(self) -> tuple[BoundQuery, ...]:
+        """The questions whose row values are summed."""
+        return self.bound
+
+    @property
+    def rises(self) -> bool:
+        """Whether higher row values are higher answers."""
+        return self.bound[0].at_one > self.bound[0].at_zero
+
+    @property
+    def width(self) -> float:
+        """What a mean of 1 is worth in the questions' units."""
+        return abs(self.bound[0].at_one - self.bound[0].at_zero)
+
+    def listed(self) -> str:
+        """How many there are, and the first of them by name."""
+        names = "; ".join(map(named, self.bound[:_MOST_SHOWN]))
+        return f"{len(self.bound):,}: {names}{'; ...' if len(self.bound) > _MOST_SHOWN else ''}"
+
+    def look(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
+        """The questions' sums, shape (questions,)."""
+        return sealed.totals(self.bound, unit=unit)[:, 0]
+
+
+def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
+    """Check that means can be compared.
+
+    Raises:
+        QueryRejected: If they are in different units. Nothing is charged.
+    """
+    if len({(question.at_zero, question.at_one) for question in bound}) > 1:
+        raise QueryRejected(
+            f"the {what} are means in different units; expected the same range for all of them; nothing was charged"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Comparison[BestCandidate]):
+    """Candidates of which the best is chosen.
+
+    Attributes:
         best: Whether the "lowest" or the "highest" mean is best.
-        credits: What the choice costs.
 
     Raises:
         QueryRejected: If they cannot be compared. Nothing is charged.
     """
 
-    bound: tuple[BoundQuery, ...]
     best: Literal["lowest", "highest"]
-    credits: int
 
     def __post_init__(self) -> None:
         if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
@@ -84,56 +140,35 @@ class Choice(Purchase["NDArray[np.int64]", BestCandidate]):
             raise QueryRejected(
                 f"there are {len(self.bound)} candidates; expected 1 to {_MOST_CANDIDATES:,}; nothing was charged"
             )
-        if len({(question.at_zero, question.at_one) for question in self.bound}) > 1:
-            raise QueryRejected(
-                "the candidates are means in different units; expected the same range for all of them; "
-                "nothing was charged"
-            )
+        check_same_units(self.bound, "candidates")
 
     @property
     def description(self) -> dict[str, Any]:
         """Public and canonical."""
         return {
             "kind": "choice",
-            "least": "row values" if self._upwards else "their complements",  # an error is an accuracy turned round
+            "least": "row values" if self._least else "their complements",  # an error is an accuracy turned round
             "price": self.credits,
             "candidates": digest([question.question for question in self.bound]),
         }
 
     @property
-    def means(self) -> tuple[BoundQuery, ...]:
-        """The questions whose row values are summed."""
-        return self.bound
-
-    @property
     def shown(self) -> str:
         """The choice as people read it."""
-        names = "; ".join(map(named, self.bound[:_MOST_SHOWN]))
-        more = "; ..." if len(self.bound) > _MOST_SHOWN else ""
-        return f"the {self.best} of {len(self.bound):,}: {names}{more}"
+        return f"the {self.best} of {self.listed()}"
 
     @property
-    def _width(self) -> float:
-        """What a mean of 1 is worth in the candidates' units."""
-        return abs(self.bound[0].at_one - self.bound[0].at_zero)
-
-    @property
-    def _upwards(self) -> bool:
+    def _least(self) -> bool:
         """Whether the least sum of row values is the best."""
-        return (self.bound[0].at_one > self.bound[0].at_zero) == (self.best == "lowest")
+        return self.rises == (self.best == "lowest")
 
     def price(self, mechanism: PrivacyBudget) -> Price:
         """Its credits, and the regret that they buy."""
-        return Price(self.credits, self._width * mechanism.regret(len(self.bound), price=self.credits))
-
-    def look(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
-        """The candidates' sums, shape (candidates,)."""
-        return sealed.totals(self.bound, unit=unit)[:, 0]
+        return Price(self.credits, self.width * mechanism.regret(len(self.bound), price=self.credits))
 
     def draw(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
         """By the exponential mechanism: the least loss is the best."""
-        losses = seen if self._upwards else mechanism.steps - seen
-        return chosen(mechanism, state, losses, noise, price=self.credits)
+        return chosen(mechanism, state, seen if self._least else mechanism.steps - seen, noise, price=self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> BestCandidate:
         """The candidate and its regret in the candidates' units."""
@@ -141,7 +176,7 @@ class Choice(Purchase["NDArray[np.int64]", BestCandidate]):
         return BestCandidate(
             index=index,
             candidate=None if index is None else named(self.bound[index]),
-            regret=None if regret is None else regret * self._width,
+            regret=None if regret is None else regret * self.width,
             **paid,
         )
 
@@ -184,7 +219,7 @@ class ChoiceQuery(PricedQuery[BestCandidate]):
             )
         listed = _listed(self.candidates)  # before the first is looked at: some may share an array that they fill
         questions = listed if self.loss is None else [self.loss(candidate) for candidate in listed]
-        return Choice(tuple(map(preparation.bind, questions)), self.best, whole_price(self.price))
+        return Choice(tuple(map(preparation.bind, questions)), whole_price(self.price), self.best)
 
 
 def choose(

@@ -17,8 +17,9 @@ from everhold.guarantees.exceedance import comparison_exceedance
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.mechanisms.sparse_vector import SparseVector, Verdict
 from everhold.privacy.noise import LARGEST_SCALE
+from everhold.questions.choice import Comparison, check_same_units
 from everhold.questions.means import Query
-from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, named, whole_price
+from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, brief, digest, named, whole_price
 from everhold.questions.question import paying
 from everhold.values.base import BoundQuery
 
@@ -28,12 +29,10 @@ if TYPE_CHECKING:
     from everhold.mechanisms import PrivacyBudget, State
     from everhold.privacy.noise import Noise
     from everhold.questions.preparation import Preparation
-    from everhold.sealing.table import StoredRows
 
 __all__ = ["AbovePurchase", "AboveQuery", "FirstAbove", "first_above", "first_above_exceedance"]
 
 _MOST_QUESTIONS = 100_000
-_MOST_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,64 +100,43 @@ class AboveQuery(PricedQuery[FirstAbove]):
             found = f"{len(self.questions):,} questions" if listed else one
             raise QueryRejected(f"there is {found}; expected a list of 1 to {_MOST_QUESTIONS:,}; nothing was charged")
         bound = tuple(preparation.bind(question) for question in self.questions)
-        prepared = AbovePurchase(bound, _checked_threshold(bound, self.threshold), price)
+        prepared = AbovePurchase(bound, price, _checked_threshold(bound, self.threshold))
         if max(prepared.stream(mechanism).query_scale, prepared.stream(mechanism).threshold_scale) > LARGEST_SCALE:
             raise QueryRejected(f"price is {price}; it buys nothing here; expected a higher one; nothing was charged")
         return prepared
 
 
 @dataclass(frozen=True, slots=True)
-class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
+class AbovePurchase(Comparison[FirstAbove]):
     """A scan that is ready to be made.
 
     Attributes:
-        bound: The questions, in order.
-        threshold: In their units.
-        credits: What the scan costs.
+        threshold: In the questions' units.
     """
 
-    bound: tuple[BoundQuery, ...]
     threshold: float
-    credits: int
 
     @property
     def description(self) -> dict[str, Any]:
         """Public and canonical."""
         return {
             "kind": "above",
-            "of": "row values" if self._upwards else "their complements",  # an error is an accuracy turned round
+            "of": "row values" if self.rises else "their complements",  # an error is an accuracy turned round
             "threshold": self._mean_threshold,
             "price": self.credits,
             "questions": digest([question.question for question in self.bound]),
         }
 
     @property
-    def means(self) -> tuple[BoundQuery, ...]:
-        """The questions whose row values are summed."""
-        return self.bound
-
-    @property
     def shown(self) -> str:
         """The scan as people read it."""
-        names = "; ".join(map(named, self.bound[:_MOST_SHOWN]))
-        more = "; ..." if len(self.bound) > _MOST_SHOWN else ""
-        return f"the first above {self.threshold:g} of {len(self.bound):,}: {names}{more}"
-
-    @property
-    def _width(self) -> float:
-        """What a mean of 1 is worth in the questions' units."""
-        return abs(self.bound[0].at_one - self.bound[0].at_zero)
-
-    @property
-    def _upwards(self) -> bool:
-        """Whether higher row values are higher answers."""
-        return self.bound[0].at_one > self.bound[0].at_zero
+        return f"the first above {self.threshold:g} of {self.listed()}"
 
     @property
     def _mean_threshold(self) -> float:
         """The threshold for means over [0, 1] that grow with the answers."""
         mean = self.bound[0].to_mean(self.threshold)
-        return mean if self._upwards else 1.0 - mean
+        return mean if self.rises else 1.0 - mean
 
     def stream(self, mechanism: PrivacyBudget) -> SparseVector:
         """AboveThreshold with the pure loss eps that the credits pay: ``eps^2/2``-zero-concentrated."""
@@ -170,7 +148,7 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
 
     def price(self, mechanism: PrivacyBudget) -> Price:
         """Its credits, and how far beyond the threshold a verdict may be wrong."""
-        return Price(self.credits, self._width * self._within(mechanism))
+        return Price(self.credits, self.width * self._within(mechanism))
 
     def _within(self, mechanism: PrivacyBudget) -> float:
         stream, steps = self.stream(mechanism), mechanism.steps
@@ -179,16 +157,10 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
         )
         return min(mechanism.reach(alpha + 1.0 / steps), 1.0)  # a step, because the threshold is rounded to the grid
 
-    def look(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
-        """The questions' sums, shape (questions,)."""
-        return sealed.totals(self.bound, unit=unit)[:, 0]
-
     def draw(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
         """The first whose noisy sum reaches the noisy threshold."""
-        if not mechanism.can_pay(state, self.credits):
-            return Drawn.refused(state)
         stream = self.stream(mechanism)
-        _, replies = stream.ask(stream.start(noise), seen if self._upwards else mechanism.steps - seen, noise)
+        _, replies = stream.ask(stream.start(noise), seen if self.rises else mechanism.steps - seen, noise)
         tops = np.flatnonzero(replies.verdicts == Verdict.ABOVE).tolist()
         answer = {
             "value": tops[0] if tops else None, "low": None, "high": None, "source": "holdout",
@@ -205,7 +177,7 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
             found=None if answer["source"] == "refused" else index is not None,
             asked=None if index is None else named(self.bound[index]),
             threshold=self.threshold,
-            within=None if within is None else within * self._width,
+            within=None if within is None else within * self.width,
             **paid,
         )
 
@@ -265,12 +237,8 @@ def _allowance(questions: int, threshold_scale: float, query_scale: float, excee
 
 def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:
     """A threshold that the questions can be compared with."""
-    ends = {(question.at_zero, question.at_one) for question in bound}
-    if len(ends) > 1:
-        raise QueryRejected(
-            "the questions are means in different units; expected the same range for all of them; nothing was charged"
-        )
-    low, high = sorted(next(iter(ends)))
+    check_same_units(bound, "questions")
+    low, high = sorted((bound[0].at_zero, bound[0].at_one))
     number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
     if not number or not low <= threshold <= high:
         raise QueryRejected(

@@ -16,7 +16,6 @@ from everhold.estimand import check_label_is_read
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.questions.identity import behaviour_digest, content_digest
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
-from everhold.questions.public_rows import columns_read, public_rows
 from everhold.questions.question import paying
 from everhold.sealing.probe import try_vectors_on_public_rows, varied_rows
 from everhold.sealing.table import made_up_values, sealed_values
@@ -133,10 +132,10 @@ class GradientQuery(PricedQuery[VectorAnswer]):
                 f"the holdout's grid has {mechanism.unit} steps; expected at most {LARGEST_VECTOR_UNIT} for vectors; "
                 "nothing was charged"
             )
-        names = columns_read(preparation, self.columns)
+        names = preparation.columns_read(self.columns)
         check_label_is_read(names, preparation.schema)
         most = max(min(_MOST_TRIED, _NUMBERS_AT_ONCE // int(self.dimension)), 2)
-        public = public_rows(preparation, names, most=most)
+        public = preparation.public_rows(names, most=most)
         seen = [try_vectors_on_public_rows(self.function, public, dimension=self.dimension, clip=self.clip)]
         if preparation.training is None:
             varied = varied_rows({name: preparation.schema.columns[name] for name in names})

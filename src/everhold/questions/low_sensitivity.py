@@ -18,7 +18,6 @@ from everhold.estimand import check_label_is_read
 from everhold.questions.gradient import check_positive
 from everhold.questions.identity import behaviour_digest, content_digest
 from everhold.questions.priced import Drawn, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
-from everhold.questions.public_rows import columns_read, public_rows
 from everhold.questions.question import paying
 from everhold.sealing.neighbours import counterexample
 from everhold.sealing.probe import varied_rows
@@ -131,11 +130,11 @@ class LowSensitivityQuery(PricedQuery[Answer]):
 
     def purchase(self, preparation: Preparation) -> StatisticPurchase:
         """The statistic for one holdout, tried on public rows."""
-        names = columns_read(preparation, self.columns)
+        names = preparation.columns_read(self.columns)
         check_label_is_read(names, preparation.schema)
         grid = StatisticGrid(float(self.low), float(self.high), float(self.sensitivity), preparation.mechanism.unit)
         schema = preparation.schema
-        public = public_rows(preparation, names, most=max(schema.rows, 2))
+        public = preparation.public_rows(names, most=max(schema.rows, 2))
         described: dict[str, Any] = {
             "kind": "statistic", "low": grid.low, "high": grid.high, "sensitivity": grid.sensitivity,
             "columns": None if self.columns is None else list(names),

@@ -1,19 +1,23 @@
-"""The mean of a text expression over the columns, and the mean among the rows that meet a condition."""
+"""The mean of a text expression or of a function of single rows, and the mean among rows that meet a condition."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from typing import overload
 
+from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
 from everhold.questions.derived import BoundDerived, DerivedQuery, ratio
+from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
-from everhold.questions.statistical import StatisticalQuery
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation, steps
 
-__all__ = ["ConditionalMean", "MeanQuery", "bound_mean", "mean", "parsed"]
+_LONGEST_NAME = 1_000
+
+__all__ = ["ConditionalMean", "MeanQuery", "StatisticalQuery", "bound_mean", "mean", "parsed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,32 @@ class ConditionalMean(DerivedQuery):
             description={"kind": "conditional mean"},
             parts=(MeanQuery(f"({self.text}) and ({self.given})"), MeanQuery(self.given)),
             combine=lambda parts: ratio(parts[0], parts[1]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticalQuery(Query):
+    """The mean over rows of a function; made by `mean`, which says what the attributes are."""
+
+    function: RowFunction
+    name: str | None = None
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The function, for sealed and training rows alike."""
+        if self.name is not None and not is_text(self.name, longest=_LONGEST_NAME):
+            raise QueryRejected(
+                f"name is {brief(self.name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None; "
+                "nothing was charged"
+            )
+        identity = {"token": self._token} if self.name is None else {"name": self.name}
+        content = content_digest(self.function) or self._token
+        return BoundQuery(
+            description={"kind": "function", **identity, "content": content},
+            shown=f"mean of the function {self.name or 'without a name'}",
+            sealed=self.function,
+            training=self.function,
+            reads=tuple(schema.asked),
         )
 
 

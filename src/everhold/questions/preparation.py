@@ -244,6 +244,30 @@ class Preparation:
             check_rows_alone(function.predict, many, outputs[1])
         return [np.zeros(0) if output is None else output for output in outputs]
 
+    def columns_read(self, names: Sequence[str] | None) -> tuple[str, ...]:
+        """The columns that a function reads; where none are named, all but the row ids.
+
+        Raises:
+            QueryRejected: If one of them does not exist, or there is none. Nothing is charged.
+        """
+        known = self.schema.asked
+        if names is None:
+            return tuple(known)
+        ordered = hasattr(names, "__len__") and hasattr(names, "__getitem__") and not isinstance(names, str)
+        if not ordered or not len(names) or any(name not in known for name in names):
+            raise QueryRejected(
+                f"columns is {brief(names)}; expected a list of some of {', '.join(known)}, or None for all; "
+                "nothing was charged"
+            )
+        return tuple(names)
+
+    def public_rows(self, names: Sequence[str], *, most: int) -> Table:
+        """The named columns of at most so many training rows; two made-up rows where there are none."""
+        if self.training is not None:
+            return {name: column[:most] for name, column in self.training.table(names).items()}
+        made_up = made_up_rows(self.schema.columns)
+        return {name: made_up[name] for name in names}
+
     def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
         """The analyst's guess in grid units; -1 where there is none and none is needed."""
         if guess is None:
