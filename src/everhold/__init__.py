@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from everhold.questions import KINDS
+from everhold import questions
 
 __version__ = "0.1.0"
 
@@ -33,18 +33,22 @@ _HOMES = {
 Type checkers read ``__init__.pyi`` instead.
 """
 
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-_HOME_OF |= {kind.name: f"everhold.questions.{kind.home}" for kind in KINDS}
 
-__all__ = sorted(_HOME_OF)
+def _homes() -> dict[str, str]:
+    """Where each public name lives; kinds of questions are public names as soon as they are registered."""
+    homes = {name: home for home, names in _HOMES.items() for name in names.split()}
+    return homes | {kind.name: f"everhold.questions.{kind.home}" for kind in questions.KINDS}
+
+
+__all__ = sorted(_homes())
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name not in (homes := _homes()):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value = getattr(import_module(homes[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_homes()})

@@ -12,7 +12,7 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any
 
-__all__ = ["DETAILS", "KINDS", "Detail", "Form", "Kind"]
+__all__ = ["DETAILS", "KINDS", "Detail", "Form", "Kind", "same"]
 
 
 class Form(StrEnum):
@@ -73,47 +73,47 @@ class Detail:
     help: str
 
 
-def _same(*names: str, **others: str) -> dict[str, str]:
+def same(*names: str, **others: str) -> dict[str, str]:
     """Details that go by the name of their argument, and others by ``option=argument``."""
     return {**{name: name for name in names}, **others}
 
 
-_RANGE, _TRAINED = _same("low", "high"), _same(training_predictions="training")
-_OTHER = _same(with_="other", with_low="other_low", with_high="other_high")
+_RANGE, _TRAINED = same("low", "high"), same(training_predictions="training")
+_OTHER = same(with_="other", with_low="other_low", with_high="other_high")
 
 KINDS = (
     Kind("mean", "mean", Form.EXPRESSION, "The share of rows that meet a condition, or the mean of a number.",
-         {**_RANGE, **_same("given")}, rowwise=True),
+         {**_RANGE, **same("given")}, rowwise=True),
     Kind("accuracy", "metrics", Form.PREDICTIONS,
          "The share of labels that the predictions in a file meet; they are joined by row id.", _TRAINED, rowwise=True),
     Kind("error", "metrics", Form.PREDICTIONS, "The share of labels that they miss.", _TRAINED, rowwise=True),
     Kind("brier", "metrics", Form.PREDICTIONS, "The Brier score of probabilities in a file, for labels 0 and 1.",
          _TRAINED, rowwise=True),
     Kind("risk", "risk", Form.PREDICTIONS, "The mean loss of the predictions in a file: see --loss.",
-         {**_RANGE, **_TRAINED, **_same("loss")}, rowwise=True),
+         {**_RANGE, **_TRAINED, **same("loss")}, rowwise=True),
     Kind("variance", "moments", Form.EXPRESSION, "The variance of a condition or of a number.", _RANGE),
     Kind("covariance", "moments", Form.EXPRESSION, "The covariance with --with.", {**_RANGE, **_OTHER}),
     Kind("correlation", "moments", Form.EXPRESSION, "The correlation with --with.", {**_RANGE, **_OTHER}),
     Kind("histogram", "histogram", Form.EXPRESSION, "The shares of the bins of a number, or of a text column's values.",
-         _same(edges="bins")),
+         same(edges="bins")),
     Kind("choose", "choice", Form.BEST, "Which of several --mean, --error, ... is best; their values are not told.",
-         _same("price"), several="best"),
+         same("price"), several="best"),
     Kind("first_above", "first_above", Form.NUMBER,
-         "Which of several --mean, --error, ... is the first above this threshold.", _same("price"),
+         "Which of several --mean, --error, ... is the first above this threshold.", same("price"),
          several="threshold"),
     Kind("quantile", "quantile", Form.EXPRESSION, "The median or another quantile of a number, to the width of a bin.",
-         {**_RANGE, **_same("bins", "price", level="quantile")}),
+         {**_RANGE, **same("bins", "price", level="quantile")}),
     Kind("auc", "ranking_scores", Form.PREDICTIONS, "The area under the ROC curve of the scores in a file.",
-         _same("positives", "negatives"), tolerant=True),
-    Kind("f1", "ranking_scores", Form.PREDICTIONS, "The F1 of the labels in a file.", _same("least"), tolerant=True),
+         same("positives", "negatives"), tolerant=True),
+    Kind("f1", "ranking_scores", Form.PREDICTIONS, "The F1 of the labels in a file.", same("least"), tolerant=True),
     Kind("gradient", "gradient", Form.CODE, "The mean of a vector that a Python function computes from each row.",
-         _same("dimension", "clip", "columns", called="name"), tolerant=True),
+         same("dimension", "clip", "columns", called="name"), tolerant=True),
     Kind("low_sensitivity", "low_sensitivity", Form.CODE,
          "A statistic of the whole table, by a Python function, with a proven --sensitivity.",
-         {**_RANGE, **_same("sensitivity", "columns", called="name")}, tolerant=True),
+         {**_RANGE, **same("sensitivity", "columns", called="name")}, tolerant=True),
     Kind("synthesize", "synthesis", Form.CELLS,
          "A table of weighted cells that may be queried for ever at no further cost: see --output.",
-         _same("method", "rounds", "price", marginals="questions")),
+         same("method", "rounds", "price", marginals="questions")),
 )  # fmt: skip
 """Every kind of question, in the order in which help lists them."""
 
