@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.synthetic.questions import QueryFamily
-    from everhold.synthetic.universe import Value
+    from everhold.synthetic.universe import QueryFamily, Value
 
 __all__ = ["SyntheticTable"]
 
