@@ -52,14 +52,9 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """A column by the order of its values, which is all that is needed.
+    """A column by the order of its values: their ranks among the different ones, from 0; -1 where one is missing.
 
-    Attributes:
-        name: Its name.
-        kind: What its values are.
-        ranks: Rank of each value among the different ones, from 0; -1 where it is missing; int64, shape (rows,).
-        values: The text of some ranks, for a label that is text.
-        span: Of whole numbers, the largest minus the least.
+    `values` is the text of some ranks, for a label that is text; `span` of whole numbers the largest minus the least.
     """
 
     name: str
@@ -71,12 +66,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenRows:
-    """Open rows, in the order of their file.
-
-    Attributes:
-        rows: Number of rows.
-        columns: The columns that can be looked at.
-    """
+    """Open rows, in the order of their file, by the columns that can be looked at."""
 
     rows: int
     columns: tuple[Column, ...]
@@ -187,13 +177,9 @@ def _rank_sql(name: str, kind: Kind) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """Rows, one after the other.
+    """Rows, one after the other, as a column orders them, or the file: their positions, those without a place missing.
 
-    Attributes:
-        column: The column that orders them, or `FILE_ORDER`.
-        rows: Positions in the file in the order, without rows that have no place in it.
-        in_file: Whether that is nearly the order of the file.
-        missing: Rows without a place.
+    `in_file` says whether that is nearly the order of the file.
     """
 
     column: str
@@ -244,15 +230,9 @@ def is_order(column: Column) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """Something in which rows may resemble each other.
+    """Something in which rows may resemble each other: a column, or one of its classes.
 
-    Attributes:
-        name: The column, or one of its classes.
-        column: Its column.
-        of_label: Whether that is the label.
-        present: Which rows have a value, shape (rows,).
-        values: Middle ranks of these, with mean 0 and variance 1.
-        states: Number of different values.
+    `values` are `scores` of the rows that have one, which `present` tells; `states` is the number of different ones.
     """
 
     name: str

@@ -76,10 +76,6 @@ class Diagnosis(Display):
             f"{', '.join(repr(found.column) for found in self.findings) or 'none'}"
         )
 
-    def suggestion(self, found: Finding, *, shell: bool = False) -> str | None:
-        """The declaration to write if the finding is right, for Python or for a shell; None for attributes."""
-        return found.advice(shell=shell)
-
     def to_dict(self) -> dict[str, Any]:
         """The diagnosis as plain data, as ``everhold diagnose --format json`` prints it."""
         return {
@@ -115,7 +111,7 @@ class Diagnosis(Display):
                 "effective_rows": found.effective_rows,
                 "radius": found.radius,
                 "estimate": found.estimate,
-                "suggestion": self.suggestion(found),
+                "suggestion": found.suggestion(),
             }
             for found in self.findings
         ]
@@ -134,7 +130,7 @@ class Diagnosis(Display):
                 for row in self.to_rows()
             ]
         )
-        advice = [f"{found.column}: {self.suggestion(found)}" for found in self.suspects]
+        advice = [f"{found.column}: {found.suggestion()}" for found in self.suspects]
         advice += [informed(self.declared, self.informative)] if self.informative else []
         return "\n".join(
             [head, table if self.findings else "no column groups or orders the rows", *advice, *self.notes]
@@ -173,23 +169,18 @@ def diagnose_file(
             return file.whole_groups(column.name, wanted, _MOST_ROWS)
 
         note = f"of {file.rows:,} training rows about {_MOST_ROWS:,} were looked at for each column"
-        return _diagnosis(rows, whole, label, mechanism, apart, brief, (*file.notes, note))
+        return diagnose_rows(
+            rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=(*file.notes, note), whole=whole
+        )
 
 
 def diagnose_rows(
     training: OpenRows, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
-    notes: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (), whole: Callable[[Column, bool], OpenRows] | None = None,
 ) -> Diagnosis:  # fmt: skip
-    """Look for groups and series in training rows, with `notes` on what was left out; the rest as in `diagnose_file`."""
-    return _diagnosis(training, lambda *_: training, label, mechanism, apart, brief, notes)
-
-
-def _diagnosis(
-    training: OpenRows, whole: Callable[[Column, bool], OpenRows], label: str | None, mechanism: Mechanism,
-    apart: Collection[str], brief: bool, notes: tuple[str, ...],
-) -> Diagnosis:  # fmt: skip
+    """Look for groups and series in training rows; `notes` say what was left out, `whole` is as for `Look`."""
     promised, declared = _promised(mechanism, training), mechanism.dependence
-    look = Look(training, whole, label, declared, promised or 1.0, apart)
+    look = Look(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart)
     found = corrected([finding for check in CHECKS for finding in check(look)])
     findings = [replace(each, effective_rows=each.share * mechanism.rows) for each in found]
     if promised is None:  # no promise rests on what averages are worth
@@ -238,11 +229,7 @@ def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
 
 
 def warn_of_dependence(diagnosis: Diagnosis) -> None:
-    """Warn if training rows are clearly worth less than is declared, or if the sizes of groups carry information.
-
-    Args:
-        diagnosis: Of the training rows.
-    """
+    """Warn if training rows are clearly worth less than is declared, or if the sizes of groups carry information."""
     if diagnosis.suspects:
         text, for_shell = (_warning(diagnosis, shell=shell) for shell in (False, True))
         warn_caller(DependenceWarning(text, for_shell=for_shell))
@@ -274,7 +261,7 @@ def _warning(diagnosis: Diagnosis, *, shell: bool) -> str:
         f"{found.column!r} is only a property of rows that were drawn independently"
     )  # fmt: skip
     silent = "this may be left as it is" if shell else "silence DependenceWarning"
-    text = f"{found.claim(alike, found.advice(shell=shell), would)}; if {only}, {silent}"
+    text = f"{found.claim(alike, found.suggestion(shell=shell), would)}; if {only}, {silent}"
     also = ", ".join(repr(other.column) for other in suspects[1:4])
     look = "'everhold diagnose'" if shell else "holdout.diagnose()"
     if found.apart and not (found.of_label or found.in_file):  # which sealing alone finds: it may look at both sides

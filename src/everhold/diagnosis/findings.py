@@ -137,7 +137,7 @@ class Finding(ABC):
         return self.clear
 
     @abstractmethod
-    def advice(self, *, shell: bool = False) -> str | None:
+    def suggestion(self, *, shell: bool = False) -> str | None:
         """The declaration to write if it is right, for Python or for a shell; None for attributes."""
 
     @abstractmethod
@@ -146,7 +146,7 @@ class Finding(ABC):
 
 
 class GroupFinding(Finding):
-    """Of rows with equal values; larger groups than the sealed ones are worth less."""
+    """Of rows with equal values."""
 
     __slots__ = ()
 
@@ -179,7 +179,7 @@ class GroupFinding(Finding):
         """
         return self.clear and (self.of_label or self.in_file or self.apart)
 
-    def advice(self, *, shell: bool = False) -> str | None:
+    def suggestion(self, *, shell: bool = False) -> str | None:
         """Groups of the column."""
         return None if self.role == "attribute" else _groups_of(self.column, shell=shell)
 
@@ -211,7 +211,7 @@ class SeriesFinding(Finding):
             return (1.0 - abs(self.correlation)) / (1.0 + abs(self.correlation))
         return 1.0 / max(self.design_effect, 1.0)
 
-    def advice(self, *, shell: bool = False) -> str | None:
+    def suggestion(self, *, shell: bool = False) -> str | None:
         """A model in which a row depends on the row before only where it explains all that was seen."""
         if not self.first_order or self.column == FILE_ORDER:
             stretch = _groups_of("stretch", shell=shell)
@@ -379,7 +379,7 @@ def lie_together(column: Column) -> bool:
     return followers - chance >= _TOGETHER * max(possible - chance, 1.0)
 
 
-# Series: orders of the rows, each with the outcome in which stretches of rows differ most ------------------------------
+# Series: orders of the rows, each with the outcome in which stretches of rows differ most -----------------------------
 
 
 def _series(look: Look) -> Iterator[Finding]:

@@ -33,18 +33,12 @@ _MOST_ROWS = 100_000  # by which it is judged whether a column is an order
 
 @dataclass(frozen=True, slots=True)
 class QuestionWorth:
-    """What the training rows say about one question.
+    """How many independent training rows the average of a question is worth, and as how many they are declared.
 
-    Attributes:
-        rows: Number of training rows.
-        worth: How many independent rows the average of the question's values is worth, about.
-        promised: How many it is worth as the rows are declared.
-        stretch: So many rows in a row are surely worth one.
-        p_value: Chance of as much where rows are worth what is promised.
-        order_by: The column in whose order that shows; None for the order that is declared, or that of the file.
+    So many rows in a row as `stretch` says are surely worth one. `order_by` is the column in whose order that shows;
+    None for the order that is declared, or that of the file.
     """
 
-    rows: int
     worth: float
     promised: float
     stretch: int
@@ -60,8 +54,8 @@ class Watch:
         rows: Number of training rows.
         order_by: Columns that put the training rows in the declared order; none for the order of the file.
         rows_for_one: How many rows are worth one as they are declared; None where no average is bounded.
-        sizes: Rows of each stretch, shape (stretches,).
-        others: Columns that put the training rows in another order, none of which is the label.
+        sizes: Rows of each stretch.
+        others: Columns that put the training rows in another order.
     """
 
     rows: int
@@ -112,11 +106,9 @@ class Watch:
             return []
         found, told = wandering_of_means(sums / unit, self.sizes, promised=self.rows_for_one), []
         for place in np.flatnonzero(found.p_values <= level).tolist():
-            worth = self.rows / max(float(found.design_effects[place]), 1.0)
+            worth, promised = self.rows / max(float(found.design_effects[place]), 1.0), self.rows / self.rows_for_one
             stretch, p_value = math.ceil(found.at_most[place]), float(found.p_values[place])
-            told.append((place, QuestionWorth(
-                self.rows, worth, self.rows / self.rows_for_one, stretch, p_value, order_by
-            )))  # fmt: skip
+            told.append((place, QuestionWorth(worth, promised, stretch, p_value, order_by)))
         return told
 
 
@@ -144,11 +136,7 @@ def _order_columns(training: StoredRows, label: str | None) -> Iterator[str]:
 
 
 def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]]) -> None:
-    """Warn of questions whose values on the training rows are worth less than is promised.
-
-    Args:
-        found: Questions as people read them, with what was found.
-    """
+    """Warn of questions, as people read them, whose values on the training rows are worth less than is promised."""
     for shown, worth in found:
         text, for_shell = (_warning(shown, worth, advice) for advice in ("eh.Groups('stretch')", "--groups stretch"))
         warn_caller(DependenceWarning(text, for_shell=for_shell))
