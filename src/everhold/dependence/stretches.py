@@ -114,7 +114,7 @@ def _wandering(
         promised: Rows for each effective row that are promised.
     """
     rows, lengths = float(sizes.sum()), 0
-    p_values, effects, least, at_most = (np.full(len(centred), start) for start in (1.0, 1.0, 0.0, 1.0))
+    p_values, effects, at_most, least = *np.ones((3, len(centred))), np.zeros(len(centred))
     while len(sizes) >= _FEWEST_STRETCHES:
         squares = float(np.sum(sizes.astype(np.float64) ** 2))
         spread = 1.0 - squares / rows**2  # of the mean that was taken out
