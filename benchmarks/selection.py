@@ -15,8 +15,8 @@ from everhold.display import text_table
 from everhold.mechanisms import SparseVector
 from everhold.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 from everhold.privacy.noise import SecureNoise, SeededNoise
-from everhold.synthetic import MultiplicativeWeights
 from everhold.values.evaluation import UNIT
+from everhold_lab.releases import MultiplicativeWeights
 
 if TYPE_CHECKING:
     from collections.abc import Callable

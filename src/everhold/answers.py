@@ -10,8 +10,6 @@ from everhold.display import Display, at_least, at_most, rounded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
-
 __all__ = ["FRESH_LABELS", "PUBLIC_FEATURES", "Answer", "QuotedPrice", "Shares", "Transcript", "estimand_in_words"]
 
 FRESH_LABELS = "labels drawn anew on these rows"
@@ -19,6 +17,8 @@ FRESH_LABELS = "labels drawn anew on these rows"
 
 PUBLIC_FEATURES = "labels drawn anew on these rows, whose features are public"
 """What every answer is about where the features are public."""
+
+_STABLE = frozenset({"value", "low", "high", "source", "charged", "remaining", "question"})
 
 
 def estimand_in_words(about: str | None) -> str:
@@ -86,19 +86,11 @@ class Answer(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """``{"value", "low", "high", "source", "charged", "remaining", "question"}``; and ``"about"`` if it has one."""
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "source": self.source,
-            "charged": self.charged,
-            "remaining": dict(self.remaining),
-            "question": self.question,
-            **({} if self.about is None else {"about": self.about}),
-        }
+        stable = {name: value for name, value in Display.to_dict(self).items() if name in _STABLE}
+        return stable if self.about is None else {**stable, "about": self.about}
 
     def __str__(self) -> str:
-        left = " and ".join(f"{count:,} {name}" for name, count in self.remaining.items())
+        left = _in_words(self.remaining)
         if self.value is None or self.low is None or self.high is None:
             spent = "the budget is spent" if self.analyst is None else "the allotment or the budget is spent"
             return f"refused: {spent} ({left} left)"
@@ -186,17 +178,8 @@ class Shares(Display):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each bin: bin, value, low, high, source, charged."""
-        return [
-            {
-                "bin": name,
-                "value": answer.value,
-                "low": answer.low,
-                "high": answer.high,
-                "source": answer.source,
-                "charged": answer.charged,
-            }
-            for name, answer in self.answers.items()
-        ]
+        shown = ("value", "low", "high", "source", "charged")
+        return [{"bin": name, **{key: getattr(answer, key) for key in shown}} for name, answer in self.answers.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,21 +207,8 @@ class QuotedPrice(Display):
     answered_before: bool
     remaining: Mapping[str, int]
 
-    def to_dict(self) -> dict[str, Any]:
-        """All attributes by name."""
-        return {
-            "question": self.question,
-            "radius": self.radius,
-            "radius_if_charged": self.radius_if_charged,
-            "charged_if_confirmed": self.charged_if_confirmed,
-            "charged_at_most": self.charged_at_most,
-            "refused": self.refused,
-            "answered_before": self.answered_before,
-            "remaining": dict(self.remaining),
-        }
-
     def __str__(self) -> str:
-        left = " and ".join(f"{count:,} {name}" for name, count in self.remaining.items())
+        left = _in_words(self.remaining)
         if self.refused:
             return f"would be refused: what is left does not pay for it ({left} left)"
         least, most = self.charged_if_confirmed, self.charged_at_most
@@ -275,16 +245,6 @@ class Transcript(Display):
         """One row for each question."""
         return list(self.rows)
 
-    def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table; with a vector among them, values and ends are lists in every row."""
-        import pyarrow
 
-        rows, ends = self.to_rows(), ("value", "low", "high")
-        if any(isinstance(row["value"], list) for row in rows):
-            rows = [{**row, **{end: _as_list(row[end]) for end in ends}} for row in rows]
-        return pyarrow.Table.from_pylist(rows)
-
-
-def _as_list(value: float | list[float] | None) -> list[float] | None:
-    """Columns of an Arrow table have one type."""
-    return value if value is None or isinstance(value, list) else [float(value)]
+def _in_words(remaining: Mapping[str, int]) -> str:
+    return " and ".join(f"{count:,} {name}" for name, count in remaining.items())

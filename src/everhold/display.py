@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
     import pyarrow as pa
@@ -24,14 +24,14 @@ _MOST_SHOWN = 3  # items of a list
 _MOST_LINES = 60  # of what is printed; a synthetic table may have many thousands
 
 
-class Display(ABC):
-    """Mixin of everything that is shown to people: answers, plans, transcripts, certificates."""
+class Display:
+    """Mixin of dataclasses that are shown to people: answers, plans, transcripts, certificates."""
 
     __slots__ = ()
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain data that `json` can write."""
+        """The result as plain data that `json` can write; by default all its fields by name."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """The result as table rows, all with the same keys in the same order; by default one row."""
@@ -44,10 +44,16 @@ class Display(ABC):
         return pandas.DataFrame(self.to_rows())
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table (needs pyarrow)."""
+        """The rows as an Arrow table (needs pyarrow); in a column that holds a list, numbers are lists of one."""
         import pyarrow
 
-        return pyarrow.Table.from_pylist(self.to_rows())
+        rows = self.to_rows()
+        mixed = {name for row in rows for name, value in row.items() if isinstance(value, list)}
+        return pyarrow.Table.from_pylist([
+            {name: [float(value)] if name in mixed and isinstance(value, (int, float)) else value
+             for name, value in row.items()}
+            for row in rows
+        ])  # fmt: skip
 
     def to_text(self) -> str:
         """The rows as a plain text table."""
@@ -68,6 +74,15 @@ class Display(ABC):
         )
         cut = f"<p>{_cut(rows)}</p>" if _cut(rows) else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}"
+
+
+def _plain(value: Any) -> Any:
+    for method in ("to_dict", "tolist"):
+        if hasattr(value, method):
+            return getattr(value, method)()
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _cut(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -5,8 +5,9 @@ from functools import lru_cache
 import duckdb
 import numpy as np
 
-from everhold.diagnosis import columns_of, diagnose_rows
+from everhold.diagnosis import diagnose_rows
 from everhold.planning import tuned_mechanism
+from everhold_lab.audit.open_rows import columns_of
 
 ROWS = 2_000
 DAY = np.datetime64("2020-01-01", "us")

@@ -13,7 +13,7 @@ from everhold.dependence import Groups, Independent, MarkovChain
 from everhold.dependence.series.gaussian_ar1 import GaussianAR1
 from everhold.diagnosis import diagnose_file, warn_of_dependence
 from everhold.diagnosis import diagnosis as diagnosis_module
-from everhold.diagnosis.orders import FILE_ORDER
+from everhold.diagnosis.columns import FILE_ORDER
 from everhold.errors import DependenceWarning, EverholdWarning
 
 
@@ -31,7 +31,7 @@ def test_households_are_found_and_nothing_else(shuffled):
     home = found.finding("home")
     assert home.correlation == pytest.approx(1 / 3, abs=4 * home.standard_error)
     assert (home.groups, home.sizes, home.in_file) == (500, ((4, 500),), not shuffled)
-    assert found.suggestion(home) == "dependence=eh.Groups('home')"
+    assert home.suggestion() == "dependence=eh.Groups('home')"
     assert found.findings[0] == home
 
 
@@ -55,7 +55,7 @@ def test_a_series_is_found_with_its_correlation():
     assert day.effective_rows == pytest.approx(4_000 * (1 - day.correlation) / (1 + day.correlation))
     assert day.radius == planned(dependence=GaussianAR1(day.correlation, gap=math.inf)).promise().radius
     assert day.estimate
-    assert "MarkovChain.fit(training, order_by='day', state='late')" in found.suggestion(day)
+    assert "MarkovChain.fit(training, order_by='day', state='late')" in day.suggestion()
 
 
 def test_the_order_is_that_of_the_column_and_not_of_the_file():
@@ -100,7 +100,7 @@ def test_a_property_of_independent_rows_is_an_attribute():
     found = diagnosed({"carrier": np.array([f"c{code}" for code in carrier], dtype=object), "late": late})
     assert (found.finding("carrier").role, found.finding("carrier").radius) == ("attribute", None)
     assert found.finding("carrier").p_value < 1e-9
-    assert found.suggestion(found.finding("carrier")) is None
+    assert found.finding("carrier").suggestion() is None
     assert not warned(found)
 
 

@@ -9,7 +9,7 @@ import pytest
 import everhold as eh
 from everhold.dependence.stretches import stretch_of_rows
 from everhold.diagnosis.columns import OpenFile
-from everhold.diagnosis.questions import Watch
+from everhold.diagnosis.questions import watch_over
 from everhold.errors import DependenceWarning
 
 
@@ -163,14 +163,14 @@ def test_shuffled_independent_rows_with_times_are_left_in_peace(tmp_path):
 
 def test_false_alarms_in_all_orders_together_stay_rare(tmp_path):
     with sealed(tmp_path, order=SHUFFLED, rows=volatile) as holdout:
-        training, watch = holdout._desk.training, Watch.of(holdout.mechanism)
+        training = holdout._desk.training
+        watch = watch_over(training, holdout.mechanism, "y")
         rng, alarms = np.random.default_rng(0), 0
         asked = eh.mean(lambda rows: rows["y"] > 0, name="tossed").bind(holdout.schema)
         for _ in range(1_000):
             tossed = replace(asked, training_values=rng.integers(0, 2, 4_000))
-            sums = training.stretch_totals([tossed], order_by=(), unit=1)
-            alarms += watch.told(training, [tossed], sums, label="y", unit=1, questions=1) != [None]
-        assert watch.others(training, "y") == ["t", "day"]
+            alarms += bool(watch.look(training, [tossed], unit=1, plan=1)[1])
+        assert watch.others == ("t", "day")
         assert alarms <= 10
 
 

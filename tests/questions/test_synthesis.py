@@ -11,9 +11,9 @@ from everhold.errors import QueryRejected
 from everhold.mechanisms import PrivacyBudget
 from everhold.privacy.noise import SeededNoise
 from everhold.questions.synthesis import SynthesisPurchase, SynthesisQuery
-from everhold.synthetic import BLR, MWEM, BinnedColumn, ListedColumn, QueryBlocks, QueryMatrix, Universe
+from everhold.synthetic import BLR, MWEM, BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
 from everhold.synthetic.blr import small_table_error
-from everhold.synthetic.mwem import _EXCESSES, _gaussian_excess
+from everhold.synthetic.mwem import EXCESSES
 from everhold.values.evaluation import UNIT
 
 ROWS = 20_000
@@ -98,9 +98,9 @@ def least_exceedance(maker, alpha):
     if isinstance(maker, BLR):
         small = small_table_error(queries=len(maker.queries), cells=maker.universe.cells, size=maker.size)
         return choice(alpha - small, candidates=maker.candidates, steps=maker.rows * maker.size * UNIT)
-    spread = maker.scale**2 * _EXCESSES
+    spread = maker.scale**2 * EXCESSES
     learned = np.sqrt(np.log(maker.universe.cells) / (2 * maker.rounds) + spread)
-    added = maker.scale**2 * _gaussian_excess(maker.rounds) / (2 * learned)
+    added = maker.scale**2 * maker.excess() / (2 * learned)
     return min(
         first + choice(alpha - part, candidates=len(maker.queries), steps=maker.steps)
         for first, part in zip(added, learned, strict=True)
@@ -184,9 +184,18 @@ def test_the_certificate_and_the_ledger_know_it(study, tmp_path):
     assert verify_certificate(tmp_path / "c.json").ok
 
 
+class MadeLater(QueryFamily):
+    """The questions of another family, asked for block by block."""
+
+    def __init__(self, family):
+        self.count, self.cells, self.block = family.count, family.cells, family.block
+
+    block = None
+
+
 def test_the_same_questions_have_the_same_identity_however_they_are_kept(study):
     family = UNIVERSE.marginals(1)
-    made = QueryBlocks(len(family), family.cells, lambda start, stop: family.block(start, stop))
+    made = MadeLater(family)
     other = QueryMatrix(family.block(0, len(family))[::-1])
     questions = [
         SynthesisQuery(UNIVERSE, kept, price=500).purchase(study._desk.preparation).question

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from everhold.errors import QueryRejected
-from everhold.synthetic import BinnedColumn, ListedColumn, QueryBlocks, QueryMatrix, Universe
+from everhold.synthetic import BinnedColumn, ListedColumn, QueryMatrix, Universe
 from everhold.synthetic.universe import checked_histogram
 from everhold.values.evaluation import UNIT
 
@@ -137,7 +137,6 @@ def test_totals_are_exact_also_beyond_the_integers_that_doubles_hold(most):
     grid = [[int(v * UNIT) for v in row] for row in values]
     exact = [sum(g * int(c) for g, c in zip(row, counts, strict=True)) for row in grid]
     assert QueryMatrix(values).totals(counts).tolist() == exact
-    assert QueryBlocks(7, 9, lambda a, b: values[a:b]).totals(counts).tolist() == exact
 
 
 def test_wrong_families_are_refused():
@@ -147,7 +146,3 @@ def test_wrong_families_are_refused():
     for values in ([[1.5]], [[math.nan]], [["a"]]):
         with pytest.raises(QueryRejected, match="expected"):
             QueryMatrix(values)
-    with pytest.raises(ValueError, match="block"):
-        QueryBlocks(3, 2, lambda a, b: np.zeros((1, 1))).totals(np.array([1, 1]))
-    with pytest.raises(ValueError, match="count"):
-        QueryBlocks(0, 2, lambda a, b: np.zeros((1, 1)))

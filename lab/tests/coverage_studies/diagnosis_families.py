@@ -16,10 +16,11 @@ from scipy.signal import lfilter
 
 from everhold.dependence import DependenceModel, GaussianAR1, Groups, Independent, MarkovChain
 from everhold.dependence.stretches import stretch_of_rows
-from everhold.diagnosis import columns_of, diagnose_rows
-from everhold.diagnosis.questions import Watch
+from everhold.diagnosis import diagnose_rows
+from everhold.diagnosis.questions import LEVEL, Watch
 from everhold.errors import DependenceWarning
 from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold_lab.audit.open_rows import columns_of
 
 QUERIES, OVERFITS, CONFIDENCE = 20, 2, 0.95
 Table = dict[str, np.ndarray]
@@ -97,10 +98,11 @@ def interval(mechanism: GuessAndCheck, average: float) -> tuple[float, float]:
 
 
 def _watched(family: Family, training: Table, mechanism: GuessAndCheck) -> bool:
-    watch, values = Watch.of(mechanism), family.question(training)
+    values = family.question(training)
+    watch = Watch.of(mechanism, len(values))
     order = np.lexsort([training[name] for name in reversed(watch.order_by)]) if watch.order_by else slice(None)
     sums = np.bincount(stretch_of_rows(len(values)), weights=values[order])[None, :]
-    return watch.seen(sums, rows=len(values), unit=1, questions=QUERIES)[0] is not None
+    return bool(watch.seen(sums, unit=1, level=LEVEL / QUERIES))
 
 
 def _coin(rng: np.random.Generator, chance: np.ndarray) -> np.ndarray:

@@ -49,7 +49,7 @@ def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOp
     show_list(rows, _TABLE if form is Format.TABLE else _ALL, form, document=found.to_dict())
     if form is Format.TABLE:
         for suspect in found.suspects:
-            advice = found.suggestion(suspect, shell=True)
+            advice = suspect.suggestion(shell=True)
             note(f"{suspect.column}: if rows were drawn together or follow each other, declare {advice}")
         if not found.suspects:
             note("no clear column is suspect: rows that share its values are as alike as was declared")

@@ -11,6 +11,7 @@ Source: the batch means of simulation studies; Kish 1965 for the design effect.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
-    "MOST_STRETCHES", "Wandering", "bits_of_stretch", "stretch_of_rows", "wandering", "wandering_of_means",
+    "Wandering", "bits_of_stretch", "sizes_of_stretches", "stretch_of_rows", "wandering_of_means",
     "wandering_of_values",
 ]  # fmt: skip
 
-MOST_STRETCHES = 256
+_MOST_STRETCHES = 256
 _FEWEST_STRETCHES = 8
 _LIKE_NORMAL = 3.0  # rows of a stretch for each unit of kurtosis, below which its sum is not treated as normal
 _SURE = 0.05  # chance that the true design effect is above the longest stretch that is told
@@ -47,14 +48,23 @@ class Wandering:
     at_most: NDArray[np.float64]
 
 
+@lru_cache
 def bits_of_stretch(rows: int) -> int:
-    """A stretch has ``2**bits`` rows, the last one perhaps fewer, so that there are at most `MOST_STRETCHES`."""
-    return max((rows - 1) // MOST_STRETCHES, 0).bit_length()
+    """A stretch has ``2**bits`` rows, the last one perhaps fewer, so that there are at most 256."""
+    return max((rows - 1) // _MOST_STRETCHES, 0).bit_length()
 
 
 def stretch_of_rows(rows: int) -> NDArray[np.int64]:
     """The stretch of each of so many rows in order, from 0."""
     return np.arange(rows, dtype=np.int64) >> bits_of_stretch(rows)
+
+
+@lru_cache
+def sizes_of_stretches(rows: int) -> NDArray[np.int64]:
+    """Rows of each stretch; read-only."""
+    sizes = np.bincount(stretch_of_rows(rows))
+    sizes.setflags(write=False)
+    return sizes
 
 
 def wandering_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: float = 1.0) -> Wandering:
@@ -78,7 +88,7 @@ def wandering_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: float = 1
     with np.errstate(divide="ignore", invalid="ignore"):
         centred = (totals - means[:, None] * lengths) / np.sqrt(variances)[:, None]
         kurtoses = np.where(variances > 0.0, (1.0 - 3.0 * variances) / variances, np.inf)
-    return wandering(np.nan_to_num(centred), lengths, kurtoses=kurtoses, promised=promised)
+    return _wandering(np.nan_to_num(centred), lengths, kurtoses=kurtoses, promised=promised)
 
 
 def wandering_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -> Wandering:
@@ -86,10 +96,10 @@ def wandering_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -
     stretch = stretch_of_rows(len(values))
     sums = np.asarray(np.bincount(stretch, weights=values), dtype=np.float64)[None, :]
     kurtoses = np.array([float(np.mean(values**4))])
-    return wandering(sums, np.bincount(stretch), kurtoses=kurtoses, promised=promised)
+    return _wandering(sums, sizes_of_stretches(len(values)), kurtoses=kurtoses, promised=promised)
 
 
-def wandering(
+def _wandering(
     centred: NDArray[np.float64], sizes: NDArray[Any], *, kurtoses: NDArray[np.float64], promised: float
 ) -> Wandering:
     """Of sums whose rows have mean 0 and variance 1.
@@ -104,7 +114,7 @@ def wandering(
         promised: Rows for each effective row that are promised.
     """
     rows, lengths = float(sizes.sum()), 0
-    p_values, effects, least, at_most = (np.full(len(centred), start) for start in (1.0, 1.0, 0.0, 1.0))
+    p_values, effects, at_most, least = *np.ones((3, len(centred))), np.zeros(len(centred))
     while len(sizes) >= _FEWEST_STRETCHES:
         squares = float(np.sum(sizes.astype(np.float64) ** 2))
         spread = 1.0 - squares / rows**2  # of the mean that was taken out
@@ -120,10 +130,6 @@ def wandering(
             effects = np.where(fit & (surely > least), effect, effects)
             least = np.where(fit, np.maximum(surely, least), least)
         at_most = np.maximum(at_most, effect * freedom / chdtri(freedom, 1.0 - _SURE))
-        centred, sizes = _joined(centred), _joined(sizes)
+        pairs = np.arange(0, len(sizes), 2)  # of an odd number the last stays alone
+        centred, sizes = np.add.reduceat(centred, pairs, axis=-1), np.add.reduceat(sizes, pairs)
     return Wandering(np.minimum(p_values * max(lengths, 1), 1.0), effects, at_most)
-
-
-def _joined(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each stretch with the next one; of an odd number the last stays alone."""
-    return np.add.reduceat(sums, np.arange(0, sums.shape[-1], 2), axis=-1)

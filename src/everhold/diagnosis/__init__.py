@@ -1,16 +1,6 @@
 """Do the rows depend on each other? Looks at the training rows only, so that nothing of the sealed ones leaks."""
 
-from everhold.diagnosis.columns import OpenRows, columns_of
 from everhold.diagnosis.diagnosis import Diagnosis, diagnose_file, diagnose_rows, informed, warn_of_dependence
 from everhold.diagnosis.findings import Finding
 
-__all__ = [
-    "Diagnosis",
-    "Finding",
-    "OpenRows",
-    "columns_of",
-    "diagnose_file",
-    "diagnose_rows",
-    "informed",
-    "warn_of_dependence",
-]
+__all__ = ["Diagnosis", "Finding", "diagnose_file", "diagnose_rows", "informed", "warn_of_dependence"]

@@ -1,4 +1,4 @@
-"""Columns of open rows as ranks: all that the diagnosis looks at."""
+"""All that the diagnosis looks at: columns of open rows as ranks, orders that they give, outcomes that may be alike."""
 
 from __future__ import annotations
 
@@ -9,21 +9,35 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from everhold.dependence.groups import Groups
+from everhold.dependence.series.base import SeriesModel
+from everhold.diagnosis.resemblance import scores
 from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-__all__ = ["Column", "Kind", "OpenFile", "OpenRows", "columns_of"]
+    from everhold.dependence import DependenceModel
 
+__all__ = [
+    "FILE_ORDER", "Column", "Kind", "OpenFile", "OpenRows", "Order", "Outcome", "declared_columns", "is_order",
+    "orders_of", "outcomes_of",
+]  # fmt: skip
+
+FILE_ORDER = "(order of the file)"
 _MOST_COLUMNS = 60
 _MOST_COMMON = 5
+_FEWEST_TIMES = 3
+_SPARSE = 10.0  # an index that is not in order takes at most so many numbers for each row; an income takes more
+_ORDERED = 0.95
+_FEWEST_OTHERS = 20  # an outcome that is rarer says nothing
+_MOST_CLASSES = 3  # of a column of text, the most common ones
 
 Kind = Literal["whole", "number", "text", "time"]
 """What the values of a column are; "number" has parts or is a boolean."""
@@ -34,19 +48,13 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
     ("text", r"VARCHAR|ENUM.*|UUID"),
     ("time", r"DATE|TIMESTAMP.*"),
 )
-_KINDS_OF_ARRAYS: dict[str, Kind] = {"i": "whole", "u": "whole", "b": "number", "f": "number", "M": "time"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """A column by the order of its values, which is all that is needed.
+    """A column by the order of its values: their ranks among the different ones, from 0; -1 where one is missing.
 
-    Attributes:
-        name: Its name.
-        kind: What its values are.
-        ranks: Rank of each value among the different ones, from 0; -1 where it is missing; int64, shape (rows,).
-        values: The text of some ranks, for a label that is text.
-        span: Of whole numbers, the largest minus the least.
+    `values` is the text of some ranks, for a label that is text; `span` of whole numbers the largest minus the least.
     """
 
     name: str
@@ -58,12 +66,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenRows:
-    """Open rows, in the order of their file.
-
-    Attributes:
-        rows: Number of rows.
-        columns: The columns that can be looked at.
-    """
+    """Open rows, in the order of their file, by the columns that can be looked at."""
 
     rows: int
     columns: tuple[Column, ...]
@@ -71,37 +74,6 @@ class OpenRows:
     def column(self, name: str) -> Column | None:
         """The column of a name; None if it cannot be looked at."""
         return next((column for column in self.columns if column.name == name), None)
-
-
-def columns_of(table: Mapping[str, ArrayLike]) -> OpenRows:
-    """Open rows from arrays; the kind is that of the NumPy type, nan, NaT and None are missing.
-
-    Raises:
-        ValueError: If there is no column.
-    """
-    columns = tuple(_column_of(str(name), np.asarray(values)) for name, values in table.items())
-    if not columns:
-        raise ValueError("there is no column to look at; expected at least one")
-    return OpenRows(len(columns[0].ranks), columns)
-
-
-def _column_of(name: str, values: NDArray[Any]) -> Column:
-    kind = _KINDS_OF_ARRAYS.get(values.dtype.kind, "text")
-    missing = _missing(values, kind)
-    present = values[~missing]
-    different, inverse = np.unique(present.astype(str) if kind == "text" else present, return_inverse=True)
-    ranks = np.full(len(values), -1, dtype=np.int64)
-    ranks[~missing] = inverse
-    span = float(different[-1]) - float(different[0]) if kind == "whole" and len(different) else math.inf
-    return Column(name, kind, ranks, dict(enumerate(different.tolist())) if kind == "text" else {}, span)
-
-
-def _missing(values: NDArray[Any], kind: Kind) -> NDArray[np.bool_]:
-    if kind == "text":
-        return np.array([value is None for value in values.tolist()], dtype=bool)
-    if kind == "time":
-        return np.asarray(np.isnat(values))
-    return np.asarray(np.isnan(values)) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
 
 
 class OpenFile:
@@ -201,3 +173,105 @@ def _rank_sql(name: str, kind: Kind) -> str:
     if kind == "number":
         value = f"CASE WHEN isnan(CAST({value} AS DOUBLE)) THEN NULL ELSE {value} END"
     return f"CASE WHEN {value} IS NULL THEN -1 ELSE dense_rank() OVER (ORDER BY {value} NULLS LAST) - 1 END"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """Rows, one after the other, as a column orders them, or the file: their positions, those without a place missing.
+
+    `in_file` says whether that is nearly the order of the file.
+    """
+
+    column: str
+    rows: NDArray[np.int64]
+    in_file: bool
+    missing: int = 0
+
+
+def declared_columns(declared: DependenceModel) -> tuple[str, ...]:
+    """Columns by which a declaration sorts rows, the first one first; none if it names none."""
+    if isinstance(declared, Groups):
+        return () if declared.column is None else (declared.column,)
+    if isinstance(declared, SeriesModel):
+        return tuple(name for name in (declared.groups, declared.order_by) if name is not None)
+    return ()
+
+
+def orders_of(rows: OpenRows, *, label: str | None, declared: DependenceModel) -> Iterator[Order]:
+    """All orders that could matter; that of the file only where no column says the same."""
+    known = [column for name in declared_columns(declared) if (column := rows.column(name)) is not None]
+    found = [_sorted(column.name, [column]) for column in rows.columns if column.name != label and is_order(column)]
+    if known and (len(known) > 1 or known[-1].name not in {order.column for order in found}):
+        found = [order for order in found if order.column != known[-1].name]
+        found.append(_sorted(known[-1].name, known))
+    if not any(len(order.rows) == rows.rows and bool(np.all(np.diff(order.rows) > 0)) for order in found):
+        found.append(Order(FILE_ORDER, np.arange(rows.rows), in_file=True))
+    yield from found
+
+
+def _sorted(name: str, columns: list[Column]) -> Order:
+    present = np.all([column.ranks >= 0 for column in columns], axis=0)
+    order = np.lexsort([column.ranks for column in reversed(columns)])
+    order = order[present[order]]
+    in_file = len(order) > 1 and float(np.mean(np.diff(columns[-1].ranks[present]) >= 0)) >= _ORDERED
+    return Order(name, order, in_file, missing=int(np.count_nonzero(~present)))
+
+
+def is_order(column: Column) -> bool:
+    """Times; whole numbers that increase from row to row, or that are a shuffled index: all different and dense."""
+    different, present = int(column.ranks.max(initial=-1)) + 1, int(np.count_nonzero(column.ranks >= 0))
+    if column.kind == "time":
+        return different >= _FEWEST_TIMES
+    if column.kind != "whole" or different < _FEWEST_TIMES or different < present:
+        return False
+    increases = present == len(column.ranks) and bool(np.all(np.diff(column.ranks) > 0))
+    return increases or column.span <= _SPARSE * present
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """Something in which rows may resemble each other: a column, or one of its classes.
+
+    `values` are `scores` of the rows that have one, which `present` tells; `states` is the number of different ones.
+    """
+
+    name: str
+    column: str
+    of_label: bool
+    present: NDArray[np.bool_]
+    values: NDArray[np.float64]
+    states: int
+
+
+def outcomes_of(rows: OpenRows, *, label: str | None, most: int) -> list[Outcome]:
+    """The label's outcomes, and then those of so many other columns."""
+    named = rows.column(label) if label is not None else None
+    found = [] if named is None else list(_of_column(named, of_label=True))
+    others = [column for column in rows.columns if column.name != label and not is_order(column)]
+    for column in others[:most]:
+        found += _of_column(column, of_label=False)
+    return found
+
+
+def _of_column(column: Column, *, of_label: bool) -> Iterator[Outcome]:
+    if column.kind in ("whole", "number"):
+        yield from _outcome(column.name, column, column.ranks, of_label=of_label)
+    elif column.kind == "text":
+        for rank, name in _classes(column, of_label=of_label):
+            is_class = np.where(column.ranks < 0, -1, column.ranks == rank)
+            yield from _outcome(name, column, is_class, of_label=of_label)
+
+
+def _classes(column: Column, *, of_label: bool) -> list[tuple[int, str]]:
+    if of_label:
+        return [(rank, f"{column.name} = {text}") for rank, text in column.values.items()]
+    counts = np.bincount(column.ranks[column.ranks >= 0])
+    return [(int(rank), column.name) for rank in np.argsort(-counts, kind="stable")[:_MOST_CLASSES]]
+
+
+def _outcome(name: str, column: Column, ranks: NDArray[np.int64], *, of_label: bool) -> Iterator[Outcome]:
+    present = ranks >= 0
+    counts = np.bincount(ranks[present], minlength=1)
+    values = scores(ranks[present]) if counts.sum() - counts.max() >= _FEWEST_OTHERS else None
+    if values is not None:
+        yield Outcome(name, column.name, of_label, present, values, int(column.ranks.max()) + 1)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from everhold.dependence.stretches import stretch_of_rows, wandering_of_means
-from everhold.diagnosis.columns import OpenFile
-from everhold.diagnosis.orders import declared_columns, is_order
+from everhold.dependence.stretches import sizes_of_stretches, wandering_of_means
+from everhold.diagnosis.columns import OpenFile, declared_columns, is_order
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,27 +22,23 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery
 
-__all__ = ["QuestionWorth", "Watch", "warn_of_questions"]
+__all__ = ["LEVEL", "QuestionWorth", "Watch", "warn_of_questions", "watch_over"]
 
-_LEVEL = 5e-3  # of a false alarm on independent rows, all questions of a plan and all orders together
+LEVEL = 5e-3
+"""Of a false alarm on independent rows, all questions of a plan and all orders together."""
+
 _MOST_ORDERS = 4  # besides the one that is declared, or that of the file
 _MOST_ROWS = 100_000  # by which it is judged whether a column is an order
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionWorth:
-    """What the training rows say about one question.
+    """How many independent training rows the average of a question is worth, and as how many they are declared.
 
-    Attributes:
-        rows: Number of training rows.
-        worth: How many independent rows the average of the question's values is worth, about.
-        promised: How many it is worth as the rows are declared.
-        stretch: So many rows in a row are surely worth one.
-        p_value: Chance of as much where rows are worth what is promised.
-        order_by: The column in whose order that shows; None for the order that is declared, or that of the file.
+    So many rows in a row as `stretch` says are surely worth one. `order_by` is the column in whose order that shows;
+    None for the order that is declared, or that of the file.
     """
 
-    rows: int
     worth: float
     promised: float
     stretch: int
@@ -52,109 +46,97 @@ class QuestionWorth:
     order_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Watch:
     """Holds the values of questions on the training rows against what is declared.
 
     Attributes:
+        rows: Number of training rows.
         order_by: Columns that put the training rows in the declared order; none for the order of the file.
         rows_for_one: How many rows are worth one as they are declared; None where no average is bounded.
+        sizes: Rows of each stretch.
+        others: Columns that put the training rows in another order.
     """
 
+    rows: int
     order_by: tuple[str, ...]
     rows_for_one: float | None
+    sizes: NDArray[np.int64]
+    others: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, mechanism: Mechanism) -> Watch:
-        """For the dependence of a mechanism; computed once."""
-        return _watch(mechanism)
+    def of(cls, mechanism: Mechanism, rows: int, others: tuple[str, ...] = ()) -> Watch:
+        """For the dependence of a mechanism and so many training rows."""
+        try:
+            rows_for_one = mechanism.rows / mechanism.dependence.concentration(mechanism.rows)
+        except DependenceError:
+            rows_for_one = None
+        return cls(rows, declared_columns(mechanism.dependence), rows_for_one, sizes_of_stretches(rows), others)
 
-    def told(
-        self, training: StoredRows, bound: Sequence[BoundQuery], sums: NDArray[np.int64], *, label: str | None,
-        unit: int, questions: int,
-    ) -> list[QuestionWorth | None]:  # fmt: skip
-        """What is worth a warning in the declared order, or that of the file, and in those that columns name.
+    def look(
+        self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int
+    ) -> tuple[NDArray[np.int64], dict[int, QuestionWorth]]:
+        """Totals of questions over the training rows, and what is worth a warning, by the place of the question.
 
-        An expression is not judged in the order of a column that it reads: sorted by it, any rows look alike.
+        That is looked for in the declared order, or that of the file, and in those that columns name. An expression is
+        not judged in the order of a column that it reads: sorted by it, any rows look alike.
 
         Args:
             training: The training rows.
             bound: Questions that can be evaluated on them.
-            sums: Over stretches of training rows in the order of `order_by`, shape (questions, stretches).
-            label: The label, which is no order.
             unit: Grid steps between 0 and 1.
-            questions: How many are planned; each has its share of the level.
+            plan: How many are planned; each has its share of the level.
         """
-        columns = [] if self.rows_for_one is None else self.others(training, label)
-        share = questions * (1 + len(columns))
-        clearest = self.seen(sums, rows=training.rows, unit=unit, questions=share)
-        for column in columns:
+        sums = training.stretch_totals(bound, order_by=self.order_by, unit=unit)
+        level = LEVEL / (plan * (1 + len(self.others)))
+        clearest = dict(self.seen(sums, unit=unit, level=level))
+        for column in self.others:
             again = training.stretch_totals(bound, order_by=(column,), unit=unit)
-            found = self.seen(again, rows=training.rows, unit=unit, questions=share)
-            for place, (question, worth) in enumerate(zip(bound, found, strict=True)):
-                known = clearest[place]
-                if worth is None or (question.row_value is not None and column in (question.columns or ())):
-                    continue
-                if known is None or worth.p_value < known.p_value:
-                    clearest[place] = replace(worth, order_by=column)
-        return clearest
+            for place, worth in self.seen(again, unit=unit, level=level, order_by=column):
+                reads_it = bound[place].row_value is not None and column in (bound[place].columns or ())
+                if not reads_it and (place not in clearest or worth.p_value < clearest[place].p_value):
+                    clearest[place] = worth
+        return np.asarray(sums.sum(axis=1)), clearest
 
-    def others(self, training: StoredRows, label: str | None) -> list[str]:
-        """Columns that put the training rows in another order; decided once, by these rows alone."""
-        if training not in _orders:
-            _orders[training] = _order_columns(training, label)
-        known = {label, *self.order_by}
-        found = [name for name in _orders[training] if name not in known and not training.is_in_order(name)]
-        return found[:_MOST_ORDERS]
-
-    def seen(self, sums: NDArray[np.int64], *, rows: int, unit: int, questions: int) -> list[QuestionWorth | None]:
-        """What is worth a warning, one entry for each question.
-
-        Args:
-            sums: Over stretches of training rows, in grid units, shape (questions, stretches).
-            rows: Number of training rows.
-            unit: Grid steps between 0 and 1.
-            questions: How many are planned; each has its share of the level.
-        """
+    def seen(
+        self, sums: NDArray[np.int64], *, unit: int, level: float, order_by: str | None = None
+    ) -> list[tuple[int, QuestionWorth]]:
+        """Places of questions that are worth a warning, by sums over stretches, shape (questions, stretches)."""
         if self.rows_for_one is None:
-            return [None] * len(sums)
-        sizes = np.bincount(stretch_of_rows(rows))
-        found = wandering_of_means(sums / unit, sizes, promised=self.rows_for_one)
-        return [
-            QuestionWorth(rows, rows / max(effect, 1.0), rows / self.rows_for_one, math.ceil(at_most), p_value)
-            if p_value <= _LEVEL / questions
-            else None
-            for p_value, effect, at_most in zip(
-                found.p_values.tolist(), found.design_effects.tolist(), found.at_most.tolist(), strict=True
-            )
-        ]
+            return []
+        found, told = wandering_of_means(sums / unit, self.sizes, promised=self.rows_for_one), []
+        for place in np.flatnonzero(found.p_values <= level).tolist():
+            worth, promised = self.rows / max(float(found.design_effects[place]), 1.0), self.rows / self.rows_for_one
+            stretch, p_value = math.ceil(found.at_most[place]), float(found.p_values[place])
+            told.append((place, QuestionWorth(worth, promised, stretch, p_value, order_by)))
+        return told
 
 
-_orders: WeakKeyDictionary[StoredRows, tuple[str, ...]] = WeakKeyDictionary()
+_watches: WeakKeyDictionary[StoredRows, tuple[tuple[Mechanism, str | None], Watch]] = WeakKeyDictionary()
 
 
-def _order_columns(training: StoredRows, label: str | None) -> tuple[str, ...]:
+def watch_over(training: StoredRows, mechanism: Mechanism, label: str | None) -> Watch:
+    """The watch of one holdout, made with its first question and kept as long as its training rows."""
+    kept = _watches.get(training)
+    if kept is None or kept[0] != (mechanism, label):
+        plain = Watch.of(mechanism, training.rows)
+        known = {label, *plain.order_by}
+        others = [] if plain.rows_for_one is None else [
+            name for name in _order_columns(training, label) if name not in known and not training.is_in_order(name)
+        ]  # fmt: skip
+        kept = _watches[training] = (mechanism, label), Watch.of(mechanism, training.rows, (*others[:_MOST_ORDERS],))
+    return kept[1]
+
+
+def _order_columns(training: StoredRows, label: str | None) -> Iterator[str]:
     """Columns of times, and of numbers that count the rows, with a value in every row, as `is_order` judges them."""
     with OpenFile(training.path, label=label) as file:
         rows = file.first(_MOST_ROWS, ("time", "whole"))
-    return tuple(column.name for column in rows.columns if is_order(column) and bool(np.all(column.ranks >= 0)))
-
-
-@lru_cache(maxsize=64)
-def _watch(mechanism: Mechanism) -> Watch:
-    try:
-        rows_for_one = mechanism.rows / mechanism.dependence.concentration(mechanism.rows)
-    except DependenceError:
-        rows_for_one = None
-    return Watch(declared_columns(mechanism.dependence), rows_for_one)
+    return (column.name for column in rows.columns if is_order(column) and bool(np.all(column.ranks >= 0)))
 
 
 def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]]) -> None:
-    """Warn of questions whose values on the training rows are worth less than is promised.
-
-    Args:
-        found: Questions as people read them, with what was found.
-    """
+    """Warn of questions, as people read them, whose values on the training rows are worth less than is promised."""
     for shown, worth in found:
         text, for_shell = (_warning(shown, worth, advice) for advice in ("eh.Groups('stretch')", "--groups stretch"))
         warn_caller(DependenceWarning(text, for_shell=for_shell))

@@ -22,13 +22,7 @@ __all__ = ["Resemblance", "autocorrelation", "between_neighbours", "scores", "wi
 
 @dataclass(frozen=True, slots=True)
 class Resemblance:
-    """A correlation between rows.
-
-    Attributes:
-        correlation: The estimate, at most 1.
-        standard_error: Of the estimate, for normal values.
-        p_value: Probability of as large a one when rows are shuffled.
-    """
+    """A correlation between rows, at most 1; its error for normal values; the chance of as much in shuffled rows."""
 
     correlation: float
     standard_error: float
@@ -36,11 +30,7 @@ class Resemblance:
 
 
 def scores(ranks: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """Middle ranks of values, scaled to mean 0 and variance 1; None if there is only one value.
-
-    Args:
-        ranks: Rank of each value among the different ones, none missing; shape (rows,).
-    """
+    """Middle ranks of values, none missing, scaled to mean 0 and variance 1; None if there is only one value."""
     counts = np.bincount(ranks)
     middle = (np.cumsum(counts) - counts / 2.0)[ranks]
     spread = float(middle.std()) if len(middle) else 0.0
@@ -48,14 +38,9 @@ def scores(ranks: NDArray[np.int64]) -> NDArray[np.float64] | None:
 
 
 def within_groups(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Resemblance | None:
-    """The intra-class correlation of groups, by one-way analysis of variance.
+    """The intra-class correlation of groups, none of which is empty, by one-way analysis of variance.
 
-    Args:
-        groups: Group of each row, from 0, none empty; shape (rows,).
-        values: As from `scores`, shape (rows,).
-
-    Returns:
-        None where there are no two groups, or no two rows in one.
+    None where there are no two groups, or no two rows in one. Values are those of `scores`.
     """
     sizes, means, within = _parts(groups, values)
     rows, number = len(values), len(sizes)
@@ -112,16 +97,10 @@ def _kurtosis(values: NDArray[np.float64]) -> float:
 def _components(
     between: float, within: float, between_dof: int, within_dof: int, size: float, leverage: float, kurtosis: float
 ) -> Resemblance:
-    """Correlation, its error and the p-value from two sums of squares.
+    """Correlation, its error and the p-value from the sum of squares of interest and that inside groups.
 
-    Args:
-        between: Sum of squares of interest, of ``between_dof`` degrees of freedom.
-        within: Sum of squares inside groups.
-        between_dof: Degrees of freedom.
-        within_dof: Degrees of freedom.
-        size: Usual number of rows of a group, as the mean square of interest sees it.
-        leverage: Sum of the squared diagonal of the projection of interest.
-        kurtosis: Fourth moment of the values.
+    `size` is the usual number of rows of a group, as the mean square of interest sees it; `leverage` the sum of the
+    squared diagonal of the projection of interest; `kurtosis` the fourth moment of the values.
     """
     signal, noise = between / between_dof, within / within_dof
     variance = signal + (size - 1.0) * noise

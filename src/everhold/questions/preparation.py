@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_float, brief
-from everhold.diagnosis.questions import Watch, warn_of_questions
+from everhold.diagnosis.questions import warn_of_questions, watch_over
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.mechanisms import Ladder
@@ -149,14 +149,14 @@ class Preparation:
     def _watched_totals(self, bound: Sequence[BoundQuery], *, plan: int) -> NDArray[np.int64]:
         """Totals over the training rows; what shows that rows are worth less than is promised is warned of."""
         assert self.training is not None
-        watch = Watch.of(self.mechanism)
-        sums = self.training.stretch_totals(bound, order_by=watch.order_by, unit=self.mechanism.unit)
-        seen = watch.told(self.training, bound, sums, label=self.schema.label, unit=self.mechanism.unit, questions=plan)
-        warn_of_questions([
-            (question.shown, finding) for question, finding in zip(bound, seen, strict=True)
-            if finding is not None and not self.answered(question.question)
-        ])  # fmt: skip
-        return np.asarray(sums.sum(axis=1))
+        watch = watch_over(self.training, self.mechanism, self.schema.label)
+        totals, seen = watch.look(self.training, bound, unit=self.mechanism.unit, plan=plan)
+        if seen:
+            warn_of_questions([
+                (bound[place].shown, finding) for place, finding in sorted(seen.items())
+                if not self.answered(bound[place].question)
+            ])  # fmt: skip
+        return totals
 
     def bind(self, query: Query | str) -> BoundQuery:
         """The question about these rows, tried on public ones where it is code.

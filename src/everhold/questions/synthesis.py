@@ -20,9 +20,8 @@ from everhold.questions.question import paying
 from everhold.synthetic.base import ROUNDING
 from everhold.synthetic.blr import BLR, candidate_tables
 from everhold.synthetic.mwem import MWEM
-from everhold.synthetic.questions import QueryFamily, QueryMatrix
 from everhold.synthetic.table import SyntheticTable
-from everhold.synthetic.universe import BinnedColumn, ListedColumn, Universe
+from everhold.synthetic.universe import BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:

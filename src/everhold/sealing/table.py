@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 
-from everhold.dependence.stretches import bits_of_stretch, stretch_of_rows
+from everhold.dependence.stretches import bits_of_stretch, sizes_of_stretches, stretch_of_rows
 from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
 from everhold.sealing.probe import check_rows_alone, public_values
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
@@ -136,7 +136,7 @@ class StoredRows:
         """
         with self._unchanged:
             stretches = self._stretches(tuple(order_by))
-            totals = np.zeros((len(queries), int(stretch_of_rows(self.rows)[-1]) + 1), dtype=np.int64)
+            totals = np.zeros((len(queries), len(sizes_of_stretches(self.rows))), dtype=np.int64)
             written = [i for i, query in enumerate(queries) if query.row_value is not None]
             for start in range(0, len(written), _EXPRESSIONS_AT_ONCE):
                 chunk = written[start : start + _EXPRESSIONS_AT_ONCE]

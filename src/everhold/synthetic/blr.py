@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, combinations, combinations_with_replacement, islice
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
-from everhold.guarantees.published.utility import small_database_rows
 from everhold.mechanisms.selection import ExponentialMechanism
-from everhold.synthetic.base import Synthesizer, checked_count, plus_choice, wish_needed
+from everhold.synthetic.base import Synthesizer, checked_count
+from everhold.synthetic.universe import checked_histogram
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class BLR(Synthesizer):
 
     Attributes:
         epsilon: Privacy loss of one table.
-        size: s, the number of rows of a table; `small_tables` takes that of P10.
+        size: s, the number of rows of a table.
         limit: Largest number of candidate tables that is enumerated.
 
     Raises:
@@ -83,11 +82,8 @@ class BLR(Synthesizer):
         >>> from everhold.synthetic import ListedColumn, Universe
         >>> universe = Universe((ListedColumn("colour", ("red", "green", "blue")),))
         >>> blr = BLR(universe=universe, queries=universe.marginals(1), rows=10_000, epsilon=0.05, size=10)
-        >>> table = blr.draw([5000, 3000, 2000, 0], SeededNoise(1))
-        >>> table.weights
+        >>> blr.learned(blr.release([5000, 3000, 2000, 0], SeededNoise(1)))
         array([0.5, 0.3, 0.2, 0. ])
-        >>> round(table.radius, 3)
-        0.147
     """
 
     epsilon: float
@@ -112,49 +108,8 @@ class BLR(Synthesizer):
                 f"{len(self.queries):,} questions about {self.universe.cells:,} cells are too many to enumerate with; "
                 f"expected at most {_MOST_VALUES:,} values in all; use MWEM"
             )
-        if self.rows * self.size * UNIT > _MOST_LOSS:
+        if self.steps > _MOST_LOSS:
             raise ValueError(f"rows times size is {self.rows * self.size:,}; expected at most {_MOST_LOSS // UNIT:,}")
-
-    @classmethod
-    def small_tables(cls, *, accuracy: float, queries: Any, **others: Any) -> Self:
-        """With the size of P10, ``s = ceil(ln|Q| / alpha^2)``.
-
-        Args:
-            accuracy: alpha, what smallness may cost; at least `small_table_error`.
-            queries: As in the constructor, at least 2 questions.
-            **others: The other attributes.
-        """
-        return cls(size=small_database_rows(len(queries), accuracy=accuracy), queries=queries, **others)
-
-    @classmethod
-    def tuned(cls, *, epsilon: float | None = None, limit: int = MOST_CANDIDATES, **others: Any) -> Self:
-        """The size, and the epsilon if none is wished, with the smallest radius within the limit.
-
-        Args:
-            epsilon: Privacy loss, or None for the one with the smallest radius.
-            limit: Largest number of candidate tables.
-            **others: The other attributes but `size`.
-
-        Raises:
-            ValueError: If no epsilon is wished and the questions are fixed: the best would be no privacy.
-        """
-        if epsilon is None:
-            wish_needed("epsilon", others.get("fixed_questions"))
-        best = cls(size=1, epsilon=epsilon or 0.1, limit=limit, **others)
-        cells, least = best.universe.cells, math.inf
-        for size in islice(_sizes(cells, limit), 400):
-            for chosen in [epsilon] if epsilon else _epsilons(best.rows):
-                draft = cls(size=size, epsilon=chosen, limit=limit, **others)
-                if (radius := draft.bound().radius) < least:
-                    best, least = draft, radius
-        if epsilon:
-            return best
-        fine = minimize_scalar(
-            lambda log: cls(size=best.size, epsilon=math.exp(log), limit=limit, **others).bound().radius,
-            bounds=(math.log(best.epsilon) - 0.5, math.log(best.epsilon) + 0.5), method="bounded",
-        )  # fmt: skip
-        finer = cls(size=best.size, epsilon=math.exp(float(fine.x)), limit=limit, **others)
-        return min(best, finer, key=lambda draft: draft.bound().radius)
 
     @property
     def candidates(self) -> int:
@@ -166,6 +121,11 @@ class BLR(Synthesizer):
         """The mechanism that chooses; one row moves a loss by `size` units."""
         return ExponentialMechanism(self.epsilon, sensitivity=self.size * UNIT)
 
+    @property
+    def steps(self) -> int:
+        """Grid units of a loss of 1."""
+        return self.rows * self.size * UNIT
+
     def curve(self) -> BoundedRangeCurve:
         """That of one exponential mechanism."""
         return self.selection.curve()
@@ -174,13 +134,9 @@ class BLR(Synthesizer):
         """Pure epsilon."""
         return self.epsilon, 0.0
 
-    def sampling(self, beta: float) -> tuple[float, float]:
-        """What smallness costs, and the regret of the choice above it at its best alpha."""
-        small = small_table_error(queries=len(self.queries), cells=self.universe.cells, size=self.size)
-        choice = self.selection.exceedance
-        return plus_choice(
-            small, lambda alpha: choice(alpha, candidates=self.candidates, steps=self.rows * self.size * UNIT), beta
-        )
+    def _apart(self, beta: float) -> tuple[float, float]:
+        """What smallness costs, which is certain."""
+        return small_table_error(queries=len(self.queries), cells=self.universe.cells, size=self.size), 0.0
 
     def table(self, index: int) -> NDArray[np.int64]:
         """Rows in each cell of candidate number `index` in the order of `losses`, shape (cells,)."""
@@ -191,7 +147,8 @@ class BLR(Synthesizer):
 
     def losses(self, histogram: ArrayLike) -> NDArray[np.int64]:
         """``n s max_f |f(x) - f(y)|`` of every candidate y in grid units, shape (candidates,); secret."""
-        sealed = self.queries.totals(self.counts(histogram)) * self.size
+        counts = checked_histogram(histogram, cells=self.universe.cells, rows=self.rows)
+        sealed = self.queries.totals(counts) * self.size
         grid = _grid_of(self.queries)
         worst = [np.abs(sealed - self.rows * (tables @ grid).astype(np.int64)).max(axis=1) for tables in self._blocks()]
         return np.concatenate(worst)
@@ -224,10 +181,6 @@ class BLR(Synthesizer):
         places = flat + np.repeat(np.arange(len(codes)) * cells, self.size)
         return np.bincount(places, minlength=len(codes) * cells).reshape(-1, cells)
 
-    def law(self, histogram: ArrayLike) -> NDArray[np.float64]:
-        """Probability of every candidate, shape (candidates,), to about 13 digits."""
-        return self.selection.law(self.losses(histogram))
-
     def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
         """The number of the chosen candidate, drawn by the exact law."""
         return [[self.selection.choose(self.losses(histogram), noise, stream="blr")]]
@@ -242,17 +195,6 @@ def _grid_of(queries: Any) -> NDArray[np.float64]:
     """All questions in grid units, shape (cells, questions); doubles hold them and sums of 2**23 of them exactly."""
     block = queries.block(0, len(queries))
     return np.asarray(block.T.astype(np.float64) * (UNIT if block.dtype.kind == "b" else 1))
-
-
-def _sizes(cells: int, limit: int) -> Iterator[int]:
-    size = 1
-    while candidate_tables(cells, size) <= limit:
-        yield size
-        size += max(1, size // 20)
-
-
-def _epsilons(rows: int) -> list[float]:
-    return list(np.geomspace(1.0 / rows, 10.0, 12))
 
 
 def _shown(count: int) -> str:

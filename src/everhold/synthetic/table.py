@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.synthetic.questions import QueryFamily
-    from everhold.synthetic.universe import Value
+    from everhold.synthetic.universe import QueryFamily, Value
 
 __all__ = ["SyntheticTable"]
 
@@ -122,24 +121,6 @@ class SyntheticTable(Display):
             {**dict(zip(columns, labels, strict=True)), "weight": weight}
             for *labels, weight in zip(*columns.values(), self.weights[cells].tolist(), strict=True)
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The table as plain data."""
-        return {
-            "universe": self.universe.to_dict(),
-            "weights": self.weights.tolist(),
-            "method": self.method,
-            "rows": self.rows,
-            "questions": self.questions,
-            "radius": self.radius,
-            "confidence": self.confidence,
-            "statement": self.statement,
-            "assumptions": list(self.assumptions),
-            "privacy": None if self.privacy is None else list(self.privacy),
-            "margin": self.margin,
-            "tilt": self.tilt,
-            "simulated": self.simulated,
-        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SyntheticTable:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from everhold.display import Display
 from everhold.privacy.noise import LARGEST_SCALE
@@ -41,10 +41,6 @@ class Release(Display):
     source: str
     step: float
     simulated: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """The release as plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,33 +1,37 @@
-"""From the table to the population (S1, S5): exactly on a tiny world, by simulation, and what the table says."""
+"""From the table to the population (S1, S5): exactly on a tiny world, and by simulation."""
 
-import json
+import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from mwem_runs import HISTOGRAM, drawn_weights, largest_error, maker
 from scipy import stats
 from synthetic_samples import matrix_of, plain_universe, random_family
 
 from everhold.dependence import Groups
 from everhold.errors import DependenceError
+from everhold.guarantees.published import blr_error
 from everhold.privacy import PureCurve, SeededNoise
 from everhold.synthetic import BLR, MWEM, QueryMatrix, SyntheticTable
-from everhold.synthetic.base import uniform_deviation
 from everhold.values.evaluation import UNIT
+from everhold_lab.releases import TableRelease, tuned_blr, tuned_mwem
+from everhold_lab.releases.synthetic_tables import small_tables, uniform_deviation
 
 SHARE = 0.3
 
 
 def two_cells(rows, epsilon, **others):
-    return BLR(
-        universe=plain_universe(2), queries=QueryMatrix([[True, False]]), rows=rows, epsilon=epsilon, size=10, **others
-    )
+    family = QueryMatrix([[True, False]])
+    return TableRelease(BLR(universe=plain_universe(2), queries=family, rows=rows, epsilon=epsilon, size=10), **others)
 
 
-def exact_errors(blr):
+def exact_errors(release):
     """Law of ``|f(y) - f(P)|`` with independent rows: errors of the candidates, and their probabilities."""
+    blr = release.maker
     ones = np.arange(blr.rows + 1)
-    laws = np.array([blr.law([k, blr.rows - k]) for k in ones])
+    laws = np.array([blr.selection.law(blr.losses([k, blr.rows - k])) for k in ones])
     values = np.array([blr.table(index)[0] / blr.size for index in range(blr.candidates)])
     return np.abs(values - SHARE), stats.binom.pmf(ones, blr.rows, SHARE) @ laws
 
@@ -38,10 +42,10 @@ def test_S1_holds_exactly_on_two_cells(rows, epsilon):
     blr = two_cells(rows, epsilon, confidence=0.8)
     errors, law = exact_errors(blr)
     assert law[errors > blr.bound().radius].sum() <= 0.2
-    alpha, exceedance = blr.sampling(blr.beta)
+    alpha, exceedance = blr.maker.sampling(blr.beta)
     for point in (0.0, 0.1, epsilon / 2, epsilon):
         excess = law @ np.maximum(errors - alpha - math.tanh(point / 4), 0)
-        assert excess <= exceedance + blr.curve().delta(point)
+        assert excess <= exceedance + blr.maker.curve().delta(point)
 
 
 def test_S1_without_the_leakage_is_refuted():
@@ -53,25 +57,25 @@ def test_S1_without_the_leakage_is_refuted():
     assert law @ np.maximum(errors - alpha - math.tanh(50 / 4), 0) <= exceedance
 
 
-def largest_errors(maker, population, *, runs):
+def largest_errors(release, population, *, runs):
     """The worst question of the family: no analyst who chooses among them can do worse."""
-    questions, errors = matrix_of(maker.queries), []
+    questions, errors = matrix_of(release.maker.queries), []
     for run in range(runs):
-        histogram = np.random.default_rng(run).multinomial(maker.rows, population)
-        errors.append(np.abs(questions @ (maker.weights(histogram, SeededNoise(run)) - population)).max())
+        histogram = np.random.default_rng(run).multinomial(release.maker.rows, population)
+        errors.append(np.abs(questions @ (release.weights(histogram, SeededNoise(run)) - population)).max())
     return np.array(errors)
 
 
 @pytest.mark.slow
 def test_no_choice_of_questions_breaks_the_promise_of_BLR():
     population = np.array([0.4, 0.3, 0.2, 0.1])
-    blr = BLR.tuned(
+    blr = tuned_blr(
         universe=plain_universe(4), queries=random_family(50, 4, binary=True), rows=2000, confidence=0.8, limit=5000
     )
     errors = largest_errors(blr, population, runs=100)
     assert blr.bound().radius < 0.25
     assert np.mean(errors > blr.bound().radius) <= 0.2
-    noisy = BLR(universe=blr.universe, queries=blr.queries, rows=2000, epsilon=1e-4, size=blr.size)
+    noisy = TableRelease(replace(blr.maker, epsilon=1e-4))
     assert np.mean(largest_errors(noisy, population, runs=20) > blr.bound().radius) > 0.2
 
 
@@ -79,7 +83,7 @@ def test_no_choice_of_questions_breaks_the_promise_of_BLR():
 @pytest.mark.parametrize("fixed", [False, True])
 def test_no_choice_of_questions_breaks_the_promise_of_MWEM(fixed):
     population = np.arange(1, 17) / 136
-    mwem = MWEM.tuned(
+    mwem = tuned_mwem(
         universe=plain_universe(16), queries=random_family(200, 16, binary=True), rows=200_000, confidence=0.8,
         most_rounds=100, fixed_questions=fixed, rho=1e-3,
     )  # fmt: skip
@@ -97,7 +101,7 @@ def test_questions_chosen_from_the_exact_histogram_break_it():
     mwem = MWEM.concentrated(
         rho=0.05, rounds=20, rows=rows, universe=plain_universe(cells), queries=random_family(40, cells, binary=True)
     )
-    weights = mwem.weights(histogram, SeededNoise(1))
+    weights = drawn_weights(mwem, histogram, SeededNoise(1))
     heavy = weights > 1 / cells  # the same attack on what was released
     assert weights[heavy].sum() - heavy.mean() < 0.7
 
@@ -107,17 +111,17 @@ def test_questions_chosen_from_the_exact_histogram_break_it():
 
 def test_fixed_questions_have_the_smaller_of_two_bounds():
     shared = {"universe": plain_universe(4), "queries": random_family(50, 4), "rows": 5000, "epsilon": 1.0, "size": 10}
-    free, fixed = BLR(**shared).bound(), BLR(**shared, fixed_questions=True).bound()
+    free, fixed = (TableRelease(BLR(**shared), fixed_questions=known).bound() for known in (False, True))
     assert (free.statement, fixed.statement) == ("S1", "S5")
     assert fixed.radius < free.radius
-    private = {**shared, "epsilon": 0.01}
-    assert BLR(**private, fixed_questions=True).bound().radius <= BLR(**private).bound().radius
+    private = BLR(**{**shared, "epsilon": 0.01})
+    assert TableRelease(private, fixed_questions=True).bound().radius <= TableRelease(private).bound().radius
 
 
-@pytest.mark.parametrize("maker", [BLR, MWEM])
-def test_for_fixed_questions_the_privacy_has_to_be_wished_for(maker):
+@pytest.mark.parametrize("tuned", [tuned_blr, tuned_mwem])
+def test_for_fixed_questions_the_privacy_has_to_be_wished_for(tuned):
     with pytest.raises(ValueError, match="without any privacy"):
-        maker.tuned(universe=plain_universe(4), queries=random_family(5, 4), rows=5000, fixed_questions=True)
+        tuned(universe=plain_universe(4), queries=random_family(5, 4), rows=5000, fixed_questions=True)
 
 
 @pytest.mark.parametrize("beta", [0.05, 0.5])
@@ -172,54 +176,64 @@ def test_intervals_reach_the_radius_in_the_middle_and_less_far_near_the_ends():
     assert reach[0] < data["radius"] - 0.05
 
 
-# The table ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def table():
-    return two_cells(3000, 0.1).draw([1000, 2000], SeededNoise(3))
-
-
-def test_a_table_answers_for_ever_and_says_what_it_promises(table):
-    question = [True, False]
-    assert table.mean(question) == table.weights[0] == table.means(QueryMatrix([question]))[0]
-    low, high = table.interval(question)
-    assert 0 <= low < table.mean(question) < high <= 1
-    assert max(high - table.mean(question), table.mean(question) - low) <= table.radius + 1e-12
-    assert (table.statement, table.privacy, table.simulated) == ("S1", (0.1, 0.0), True)
-    assert str(table.weights) not in repr(table)
-
-
-def test_a_table_is_shown_like_everything_else(table):
-    assert table.to_pandas()["weight"].sum() == pytest.approx(1)
-    assert table.to_arrow().column_names == ["cell", "weight"]
-    assert "weight" in table.to_text()
-    assert "<table>" in table._repr_html_()
-    again = SyntheticTable.from_dict(json.loads(json.dumps(table.to_dict())))
-    assert again.to_dict() == table.to_dict()
-
-
-def test_sampled_rows_follow_the_weights(table):
-    rows = table.sample(4000, seed=1)
-    assert rows == table.sample(4000, seed=1) != table.sample(4000, seed=2)
-    counts = table.universe.histogram(rows)
-    assert stats.binomtest(int(counts[0]), 4000, float(table.weights[0])).pvalue > 1e-6
-    with pytest.raises(ValueError, match="rows"):
-        table.sample(0, seed=1)
-
-
-def test_weights_cannot_be_changed_and_wrong_questions_are_refused(table):
-    with pytest.raises(ValueError, match="read-only"):
-        table.weights[0] = 0.5
-    for question in ([1], [2, 0], [math.nan, 0]):
-        with pytest.raises(ValueError, match="expected a number in"):
-            table.mean(question)
-    with pytest.raises(ValueError, match="about 3 cells"):
-        table.means(random_family(1, 3))
-    with pytest.raises(ValueError, match="weights"):
-        SyntheticTable.from_dict({**table.to_dict(), "weights": [0.5, 0.6]})
-
-
 def test_rounding_to_the_grid_is_in_the_radius():
     blr = two_cells(100, 1e6)
     assert blr.bound().radius >= 3 / UNIT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+def test_the_error_of_MWEM_on_the_rows_stays_below_the_bound(confidence):
+    mwem = maker(rounds=40, scale=0.02)
+    bound = TableRelease(mwem, confidence=confidence).bound().on_rows
+    errors = [largest_error(mwem, drawn_weights(mwem, HISTOGRAM, SeededNoise(seed)), HISTOGRAM) for seed in range(100)]
+    assert np.mean(np.array(errors) > bound) <= 1 - confidence
+    noisy = maker(rounds=2, scale=2.0, choice_epsilon=1e-3)
+    errors = [largest_error(mwem, drawn_weights(noisy, HISTOGRAM, SeededNoise(seed)), HISTOGRAM) for seed in range(100)]
+    assert np.mean(np.array(errors) > bound) > 1 - confidence  # the check can fail
+
+
+def test_the_bound_of_BLR_on_the_rows_is_no_worse_than_the_published_one():
+    blr = BLR(universe=plain_universe(8), queries=random_family(50, 8), rows=5000, epsilon=0.5, size=8)
+    published = blr_error(
+        5000, queries=50, universe=8, accuracy=math.sqrt(math.log(50) / 8), epsilon=0.5, confidence=0.95
+    )
+    assert TableRelease(blr).bound().on_rows < published
+
+
+# Tuning ---------------------------------------------------------------------------------------------------------------
+
+
+def test_sizes_of_P10_and_tuned_ones():
+    shared = {"universe": plain_universe(4), "queries": random_family(9, 4), "rows": 20_000}
+    small = small_tables(accuracy=0.3, epsilon=0.1, **shared)
+    assert small.size == math.ceil(math.log(9) / 0.09)
+    best = tuned_blr(limit=5000, **shared)
+    assert best.maker.candidates <= 5000
+    for epsilon, size in itertools.product((0.02, 0.05, 0.1, 0.3), (5, 15, 25)):
+        near = TableRelease(BLR(epsilon=epsilon, size=size, **shared))
+        assert best.bound().radius <= near.bound().radius + 1e-4
+    fixed = tuned_blr(epsilon=0.1, limit=5000, **shared)
+    assert fixed.maker.epsilon == 0.1
+    assert fixed.bound().radius <= TableRelease(small).bound().radius
+
+
+def test_tuned_rounds_are_as_good_as_anything_near():
+    shared = {"universe": plain_universe(8), "queries": random_family(20, 8, binary=True), "rows": 10**6}
+    best = tuned_mwem(most_rounds=300, **shared)
+    for rho in (1e-4, 1e-3, 1e-2):
+        for rounds in (10, 100, 300):
+            near = TableRelease(MWEM.concentrated(rho=rho, rounds=rounds, **shared))
+            assert best.bound().radius <= near.bound().radius * 1.01
+    assert tuned_mwem(rho=0.01, most_rounds=50, **shared).maker.curve().rho == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0])
+def test_a_confidence_that_is_none_is_refused(confidence):
+    with pytest.raises(ValueError, match="confidence"):
+        two_cells(100, 0.1, confidence=confidence)
+
+
+def test_a_table_says_what_was_presupposed():
+    table = two_cells(3000, 1.0, fixed_questions=True).draw([1000, 2000], SeededNoise(3))
+    assert (table.statement, len(table.assumptions)) == ("S5", 2)

@@ -12,8 +12,8 @@ from synthetic_samples import matrix_of, plain_universe, random_family
 from everhold.errors import BudgetExhausted
 from everhold.mechanisms import GaussianMechanism, GuessAndCheck, Promise, Replies, Thresholdout
 from everhold.privacy import SecureNoise, SeededNoise
-from everhold.synthetic import MultiplicativeWeights, PrivateMultiplicativeWeights
 from everhold.values.evaluation import UNIT
+from everhold_lab.releases import MultiplicativeWeights, PrivateMultiplicativeWeights
 
 
 def relative_entropy(histogram, weights):

@@ -1,4 +1,4 @@
-"""Multiplicative weights: a public histogram that learns from released answers and guesses the next ones.
+"""Multiplicative weights on their own: a public histogram that learns from released answers and guesses the next ones.
 
 `MultiplicativeWeights` touches no sealed rows at all. Fed with released answers its guesses are post-processing, so
 that whoever confirms guesses (Thresholdout, GuessAndCheck) keeps its promise unchanged, and the number of guesses that
@@ -16,32 +16,28 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from everhold.errors import BudgetExhausted
+from everhold.synthetic import SyntheticTable
 from everhold.synthetic.base import ROUNDING, checked_count
-from everhold.synthetic.questions import grid_vector
-from everhold.synthetic.table import SyntheticTable
+from everhold.synthetic.mwem import mean_under, taught
 from everhold.synthetic.universe import checked_histogram
-from everhold.values.evaluation import UNIT, Evaluations
+from everhold.values.evaluation import UNIT, Evaluations, to_grid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.mechanisms.base import Mechanism, Replies, State
     from everhold.privacy.noise import Noise
-    from everhold.synthetic.questions import QueryFamily
-    from everhold.synthetic.universe import Universe
+    from everhold.synthetic import QueryFamily, Universe
 
 __all__ = ["MultiplicativeWeights", "PrivateMultiplicativeWeights", "Session"]
 
-_LEAST = 1e-290
 _LONGEST_BATCH = 256
 
 
 class MultiplicativeWeights:
     """Public weights over cells; immutable, an update makes new ones.
 
-    An update on a question q with the released answer a multiplies the weight of each cell c by
-    ``exp(4 (a - guess) q(c))``. If the sealed average is ``q(x) = a - e``, the relative entropy from the sealed
-    histogram to the weights falls by at least ``2 ((q(x) - guess)^2 - e^2)``.
+    Updates are those of `everhold.synthetic.mwem.taught`.
 
     Args:
         cells: Number of cells N; the weights start equal.
@@ -78,12 +74,11 @@ class MultiplicativeWeights:
         if training is not None:
             counts = checked_histogram(training, cells=cells)
             start = uniform_share / cells + (1.0 - uniform_share) * counts / counts.sum()
-        self._set(start, capacity=-math.log(float(start.min())), updates=0)
+        self._set(start / start.sum(), capacity=-math.log(float(start.min())), updates=0)
 
     def _set(self, weights: NDArray[np.float64], *, capacity: float, updates: int) -> None:
-        self._weights = weights / weights.sum()
-        self._weights.setflags(write=False)
-        self.capacity, self.updates = capacity, updates
+        weights.setflags(write=False)
+        self._weights, self.capacity, self.updates = weights, capacity, updates
 
     @property
     def cells(self) -> int:
@@ -104,10 +99,7 @@ class MultiplicativeWeights:
         Raises:
             ValueError: If the shape is another one or a value is outside [0, 1].
         """
-        return self._mean(_checked_question(question, self.cells))
-
-    def _mean(self, question: NDArray[np.float64]) -> float:
-        return min(max(float(np.einsum("i,i->", question, self._weights)), 0.0), 1.0)
+        return mean_under(self._weights, _checked_question(question, self.cells))
 
     def update(self, question: ArrayLike, released: float) -> Self:
         """The weights after an answer that came from the sealed rows.
@@ -124,10 +116,8 @@ class MultiplicativeWeights:
         return self._updated(_checked_question(question, self.cells), released)
 
     def _updated(self, question: NDArray[np.float64], released: float) -> Self:
-        step = 4.0 * (min(max(released, 0.0), 1.0) - self._mean(question))
         new = object.__new__(type(self))
-        grown = np.maximum(self._weights * np.exp(step * question), _LEAST)  # no weight becomes 0 for ever
-        new._set(grown, capacity=self.capacity, updates=self.updates + 1)
+        new._set(taught(self._weights, question, released), capacity=self.capacity, updates=self.updates + 1)
         return new
 
     def most_updates(self, gap: float, *, error: float = 0.0) -> int:
@@ -220,9 +210,9 @@ class PrivateMultiplicativeWeights:
             ValueError: If question or histogram are not as described; nothing was asked.
         """
         counts = checked_histogram(histogram, cells=self.universe.cells, rows=self.mechanism.rows)
-        grid = grid_vector(question, cells=self.universe.cells)
+        grid = to_grid(_checked_question(question, self.universe.cells))
         vector = grid / UNIT
-        mean = np.array([session.weights._mean(vector)])
+        mean = np.array([mean_under(session.weights.weights, vector)])
         return self._ask(session, mean, lambda _: vector, np.array([int(grid @ counts)]), noise)
 
     def _ask(
