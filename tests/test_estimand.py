@@ -175,7 +175,7 @@ def purchases(columns):
     return [
         eh.gradient(lambda table: np.ones((len(table[columns[0]]), 1)), **of_rows),
         eh.low_sensitivity(lambda table: 0.5, 0.001, columns=columns, name=str(columns)),
-        eh.SynthesisQuery(universe, universe.marginals(1)),
+        eh.synthesize(universe, universe.marginals(1)),
     ]
 
 

@@ -183,7 +183,7 @@ class OneMean(Means[Answer]):
 
     def result(self, told: Told) -> Answer:
         """Its answer."""
-        return self.answers(told)[0]
+        return self._answer(self.prepared[0], told.entries[0], told)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Its price, in its own units."""

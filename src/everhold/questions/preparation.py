@@ -106,57 +106,54 @@ class Preparation:
             DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
         """
         _check_listed("questions", queries)
-        if guesses is None:
-            guesses = [None] * len(queries)
-        _check_listed("guesses", guesses)
-        if len(guesses) != len(queries):
+        if guesses is not None:
+            _check_listed("guesses", guesses)
+        given = [None] * len(queries) if guesses is None else guesses
+        if len(given) != len(queries):
             raise QueryRejected(
-                f"there are {len(guesses)} guesses for {len(queries)} questions; expected one each; nothing was charged"
+                f"there are {len(given)} guesses for {len(queries)} questions; expected one each; nothing was charged"
             )
-        bound = [self._bound(query) for query in queries]
-        for asked in [bound] if together else [[question] for question in bound]:
-            check_estimand(asked, self.schema, self.mechanism)
-        known = self._training_guesses(bound, guesses)
-        prepared = [
-            Prepared(
-                question, known[i] if i in known else self._own_guess(question, guesses[i]), from_training=i in known
-            )
-            for i, question in enumerate(bound)
-        ]
+        bound: list[BoundQuery] = []
+        for query in queries:
+            bound.append(self._bound(query))
+            if not together:
+                check_estimand(bound[-1:], self.schema, self.mechanism)
+        if together:
+            check_estimand(bound, self.schema, self.mechanism)
+        totals, prepared = self.training_totals(bound, plan=self.mechanism.queries), []
+        for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
+            if guess is None and place in totals:
+                scaled = totals[place] * self.schema.rows // self.schema.training_rows
+                prepared.append(Prepared(question, scaled, from_training=True))
+            else:
+                prepared.append(Prepared(question, self._own_guess(question, guess), from_training=False))
         return prepared if tolerance is None else [self._wished(question, tolerance) for question in prepared]
 
-    def _training_guesses(self, bound: Sequence[BoundQuery], guesses: Sequence[float | None]) -> dict[int, int]:
-        guessable = [i for i, question in enumerate(bound) if _is_about_training(question)]
-        if self.training is None or not guessable:
-            return {}
-        totals = self._watched_totals([bound[i] for i in guessable], plan=self.mechanism.queries)
-        return {
-            i: int(total) * self.schema.rows // self.schema.training_rows
-            for i, total in zip(guessable, totals.tolist(), strict=True)
-            if guesses[i] is None
-        }
+    def training_totals(self, bound: Sequence[BoundQuery], *, plan: int) -> dict[int, int]:
+        """Sums over the training rows in grid units, by the place of the question, of those that say something of them.
 
-    def watch(self, bound: Sequence[BoundQuery]) -> None:
-        """Hold questions that are bought together, as one of the plan, against the training rows.
+        Args:
+            bound: The questions.
+            plan: Number of questions for which a false alarm may be raised.
 
         Warns:
-            DependenceWarning: If their values are worth fewer rows than is promised.
+            DependenceWarning: If the values of one are worth fewer rows than is promised.
         """
-        on_training = [question for question in bound if _is_about_training(question)]
-        if self.training is not None and on_training:
-            self._watched_totals(on_training, plan=self.mechanism.queries * len(bound))
-
-    def _watched_totals(self, bound: Sequence[BoundQuery], *, plan: int) -> NDArray[np.int64]:
-        """Totals over the training rows; what shows that rows are worth less than is promised is warned of."""
-        assert self.training is not None
+        places = []
+        for place, question in enumerate(bound):
+            if question.row_value is not None or question.training is not None:
+                places.append(place)
+        if self.training is None or not places:
+            return {}
         watch = watch_over(self.training, self.mechanism, self.schema.label)
-        totals, seen = watch.look(self.training, bound, unit=self.mechanism.unit, plan=plan)
+        asked = [bound[place] for place in places]
+        totals, seen = watch.look(self.training, asked, unit=self.mechanism.unit, plan=plan)
         if seen:
             warn_of_questions([
-                (bound[place].shown, finding) for place, finding in sorted(seen.items())
-                if not self.answered(bound[place].question)
+                (asked[row].shown, finding) for row, finding in sorted(seen.items())
+                if not self.answered(asked[row].question)
             ])  # fmt: skip
-        return totals
+        return dict(zip(places, totals.tolist(), strict=True))
 
     def bind(self, query: Query | str) -> BoundQuery:
         """The question about these rows, tried on public ones where it is code.
@@ -321,10 +318,6 @@ def _check_listed(what: str, values: object) -> None:
         raise QueryRejected(
             f"the {what} are {brief(values)}; expected a list with one of them for each question; nothing was charged"
         )
-
-
-def _is_about_training(bound: BoundQuery) -> bool:
-    return bound.row_value is not None or bound.training is not None
 
 
 def _with(query: AnyLabelQuery, **changes: Any) -> AnyLabelQuery:

@@ -206,7 +206,7 @@ class PricedQuery(Question[Result]):
             )
         purchase = self.purchase(preparation)
         if not preparation.answered(purchase.question):
-            preparation.watch(purchase.means)
+            preparation.training_totals(purchase.means, plan=mechanism.queries * max(len(purchase.means), 1))
         return Bought(purchase, preparation.schema, mechanism)
 
 
