@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.dependence.groups import Groups
 from everhold.diagnosis.outcomes import Outcome, outcomes_of
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def informative_sizes(rows: OpenRows, declared: DependenceModel, *, label: str |
         declared: What is declared; only groups of a column have sizes.
         label: The outcome that is always looked at.
     """
-    column = rows.column(declared.column) if isinstance(declared, Groups) and declared.column else None
+    column = None if declared.group_column is None else rows.column(declared.group_column)
     if column is None:
         return ()
     outcomes = [each for each in outcomes_of(rows, label=label, most=_MOST_OUTCOMES) if each.column != column.name]

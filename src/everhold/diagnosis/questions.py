@@ -12,7 +12,7 @@ import numpy as np
 
 from everhold.dependence.stretches import stretch_of_rows, wandering_of_means
 from everhold.diagnosis.columns import OpenFile
-from everhold.diagnosis.orders import declared_columns, is_order
+from everhold.diagnosis.orders import is_order
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _watch(mechanism: Mechanism) -> Watch:
         rows_for_one = mechanism.rows / mechanism.dependence.concentration(mechanism.rows)
     except DependenceError:
         rows_for_one = None
-    return Watch(declared_columns(mechanism.dependence), rows_for_one)
+    return Watch(mechanism.dependence.sorting_columns, rows_for_one)
 
 
 def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]]) -> None:

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from everhold.dependence.base import DependenceModel, require_rows
-from everhold.dependence.leakage import LeakageCurve
+from everhold.dependence.base import DependenceModel, LeakageCurve, require_rows
 from everhold.dependence.networks import files as network_files
-from everhold.dependence.networks.concentration import (
+from everhold.dependence.networks.bounds import (
+    NetworkParts,
     bayesian_changes,
     dobrushin_changes,
     forest_changes,
+    nearby_price,
     proxy_variance,
+    row_classes,
 )
 from everhold.dependence.networks.factors import Factor, FactorModel
-from everhold.dependence.networks.leakage import NetworkParts, nearby_price, row_classes
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.dependence.base import RowStructure
-    from everhold.dependence.leakage import RowClass
-    from everhold.dependence.networks.graph import Graph
+    from everhold.dependence.base import RowClass, RowStructure
+    from everhold.dependence.networks.factors import Graph
     from everhold.privacy.curves import PrivacyCurve
 
     Floats = NDArray[np.float64]
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BayesianNetwork", "MarkovNetwork", "Network"]
 
-_ENTRIES = frozenset({"row", "training", "names", "states", "latent", "tables", "table_of"})
 _SUM_TOLERANCE = 1e-6
 _SUM_ROUNDING = 1e-12  # smaller deviations from 1 are left alone, so that plain data come back as they were
 
@@ -64,6 +63,19 @@ class Network(DependenceModel):
         training: "independent" if training rows are declared independent of all nodes; None if there are none.
     """
 
+    entries: ClassVar[Mapping[str, str]] = {
+        "row": "column that names the node of a row",
+        "training": "training rows",
+        "names": "nodes",
+        "states": "number of states of each node",
+        "latent": "nodes without a row, by number from 0",
+        "tables": "tables of numbers",
+        "table_of": "which table each node or factor has, by number from 0",
+    }
+    value_words: ClassVar[Mapping[tuple[str, str], str]] = {
+        ("training", "independent"): "independent of all sealed rows"
+    }
+
     names: tuple[str, ...]
     states: tuple[int, ...]
     scopes: tuple[tuple[int, ...], ...]
@@ -72,8 +84,6 @@ class Network(DependenceModel):
     row: str | None
     latent: tuple[int, ...]
     training: str | None
-
-    _title: ClassVar[str]
 
     def _set(
         self,
@@ -253,7 +263,7 @@ class Network(DependenceModel):
         hidden = f", {len(self.latent):,} of them without a row," if self.latent else ""
         training = "; the training rows are independent of all of them" if self.training else ""
         return (
-            f"the sealed rows{which} are the nodes of a given {self._title} of {len(self.names):,} nodes{hidden} in "
+            f"the sealed rows{which} are the nodes of a given {self.title} of {len(self.names):,} nodes{hidden} in "
             f"{len(sizes):,} independent components of at most {int(sizes.max()):,} (digest {self.digest[:12]}); given "
             f"its node's state, a row's record is independent of everything else{training}"
         )
@@ -330,8 +340,19 @@ class BayesianNetwork(Network):
     """
 
     kind: ClassVar[str] = "bayesian_network"
-    entries: ClassVar[frozenset[str]] = _ENTRIES | {"parents"}
-    _title: ClassVar[str] = "Bayesian network"
+    title: ClassVar[str] = "Bayesian network"
+    rows_are: ClassVar[str] = "rows in a Bayesian network"
+    how_to_tell: ClassVar[tuple[str, ...]] = (
+        "The assumption is wrong if rows influence each other along lines that the network does not have, or more "
+        "strongly than its tables say.",
+        "To check, compare the tables with what is known from elsewhere, and ask what rows share besides their parents "
+        "in the network.",
+        "If it is wrong, the intervals may be too narrow. Add the missing lines, or declare whole families as groups.",
+    )
+    entries: ClassVar[Mapping[str, str]] = {
+        **Network.entries,
+        "parents": "parents of each node, by number from 0",
+    }
 
     def __init__(
         self,
@@ -496,8 +517,16 @@ class MarkovNetwork(Network):
     """
 
     kind: ClassVar[str] = "markov_network"
-    entries: ClassVar[frozenset[str]] = _ENTRIES | {"factors"}
-    _title: ClassVar[str] = "Markov network"
+    title: ClassVar[str] = "Markov network"
+    rows_are: ClassVar[str] = "rows in a Markov network"
+    how_to_tell: ClassVar[tuple[str, ...]] = (
+        "The assumption is wrong if rows influence each other along lines that the network does not have, or more "
+        "strongly than its factors say.",
+        "To check, compare the factors with what is known from elsewhere, and ask what rows share besides their "
+        "neighbours in the network.",
+        "If it is wrong, the intervals may be too narrow. Add the missing lines, or declare components as groups.",
+    )
+    entries: ClassVar[Mapping[str, str]] = {**Network.entries, "factors": "nodes of each factor, by number from 0"}
 
     def __init__(
         self,

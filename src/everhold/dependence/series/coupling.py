@@ -16,7 +16,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import erf
 
-from everhold.dependence.leakage import Spread
+from everhold.dependence.base import Spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
