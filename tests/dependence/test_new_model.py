@@ -119,6 +119,7 @@ def test_its_own_words_say_whether_the_law_holds_given_the_features(tmp_path, mo
     assert verify_certificate(tmp_path / "c.json").ok
     monkeypatch.setattr(Twins, "holds_given_features", False)
     assert "features are said to be public" in str(verify_certificate(tmp_path / "c.json").findings)
+    (tmp_path / "again").mkdir()
     with pytest.raises(DependenceError, match="declared as 'twins'"):
         sealed(tmp_path / "again", label="sick", features="public", mechanism="gaussian")
 

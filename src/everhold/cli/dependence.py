@@ -115,7 +115,7 @@ def fit(
     chosen = {"order_by": order_by, "state": state, "groups": groups, "gap": gap, "confidence": confidence}
     with arguments_checked():
         columns = _columns(table, list(filter(None, (order_by, state, groups))))
-        model = MODELS[kind].fit(columns, **chosen)
+        model = MODELS[kind].fit(columns, **chosen)  # type: ignore[attr-defined]  # `_kind` saw that it has one
     data = model.to_dict()
     if output is not None:
         output.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
@@ -267,9 +267,9 @@ def _draw_description(
     if queries is not None:
         if rows is None:
             raise Misuse("--queries is given without --rows; expected both for this picture")
-        drawn = correlation_chart(rows=rows, queries=queries, overfits=overfits, model=model)
+        radii = correlation_chart(rows=rows, queries=queries, overfits=overfits, model=model)
         save_picture(
-            drawn, path, "Radius against correlation", "Half-width for all answers at once; chains of two states."
+            radii, path, "Radius against correlation", "Half-width for all answers at once; chains of two states."
         )
         return
     drawn = influence_chart(model)

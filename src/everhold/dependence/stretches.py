@@ -100,16 +100,11 @@ def wandering_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -
 def wandering(
     centred: NDArray[np.float64], sizes: NDArray[Any], *, kurtoses: NDArray[np.float64], promised: float
 ) -> Wandering:
-    """Of sums whose rows have mean 0 and variance 1.
+    """Of sums whose rows have mean 0 and variance 1; the arguments are those of `wandering_of_means`.
 
     If rows are worth what is promised and stretches are long, ``D / promised`` is about chi-square over its degrees of
-    freedom, fewer where the sums have heavy tails. The smallest p-value counts, times the number of lengths.
-
-    Args:
-        centred: Shape (outcomes, stretches).
-        sizes: Rows of each stretch, shape (stretches,).
-        kurtoses: Fourth moments of the rows, shape (outcomes,).
-        promised: Rows for each effective row that are promised.
+    freedom, fewer where the sums have heavy tails (``kurtoses``: fourth moments of the rows, shape (outcomes,)). The
+    smallest p-value counts, times the number of lengths.
     """
     rows, lengths = float(sizes.sum()), 0
     p_values, effects, least, at_most = (np.full(len(centred), start) for start in (1.0, 1.0, 0.0, 1.0))

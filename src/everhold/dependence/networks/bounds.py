@@ -51,13 +51,7 @@ _MOST_CELLS = 2**12  # of the law of a node given its neighbours
 
 @dataclass(frozen=True, eq=False)
 class NetworkParts:
-    """A network taken apart into components.
-
-    Attributes:
-        model: The joint law.
-        counted: Whether a node is a row, shape (nodes,).
-        table_of: A number for each factor; equal numbers mean equal tables.
-    """
+    """A network taken apart into components: whether a node is a row, and equal numbers for equal tables of factors."""
 
     model: FactorModel
     counted: NDArray[np.bool_]

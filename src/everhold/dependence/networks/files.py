@@ -138,14 +138,11 @@ def _number(token: _Token) -> float:
 
 
 def read_bif(text: str) -> NodeTables:
-    """A Bayesian network in the Bayesian network interchange format.
+    """A Bayesian network in the Bayesian network interchange format; faults are told with their line.
 
     Understood are comments, quotes, state names with spaces and slashes, ``table``, ``default`` and one entry for each
     combination of the parents. Properties are skipped. In a ``table`` the node's own states vary slowest, as the
     format has it.
-
-    Raises:
-        DependenceError: With the number of the line, if the text is no such network.
     """
     tokens = _Tokens(_bif_tokens(text))
     states: dict[str, list[str]] = {}
@@ -280,9 +277,6 @@ def read_uai_bayes(text: str) -> NodeTables:
 
     What follows a # is a comment. In a table the last node varies fastest, as the format has it; pyAgrum 3 writes
     tables of nodes with several parents in another order: take such networks from the library itself or as BIF.
-
-    Raises:
-        DependenceError: With the number of the line, if the text is no such network.
     """
     states, factors = _read_uai(text, "BAYES")
     nodes: NodeTables = {}
@@ -297,11 +291,7 @@ def read_uai_bayes(text: str) -> NodeTables:
 
 
 def read_uai_markov(text: str) -> FactorList:
-    """A Markov network in the UAI format (preamble ``MARKOV``); nodes are named "0", "1", ....
-
-    Raises:
-        DependenceError: With the number of the line, if the text is no such network.
-    """
+    """A Markov network in the UAI format (preamble ``MARKOV``); nodes are named "0", "1", ...."""
     return _read_uai(text, "MARKOV")
 
 
@@ -349,11 +339,7 @@ def _expect(given: Any, what: str, *methods: str) -> None:
 
 
 def pyagrum_nodes(network: Any) -> NodeTables:
-    """The nodes of a ``pyagrum.BayesNet``.
-
-    Raises:
-        DependenceError: If it is none.
-    """
+    """The nodes of a ``pyagrum.BayesNet``."""
     _expect(network, "pyagrum.BayesNet", "names", "cpt")
     nodes: NodeTables = {}
     for name in sorted(network.names()):
@@ -364,11 +350,7 @@ def pyagrum_nodes(network: Any) -> NodeTables:
 
 
 def pyagrum_factors(network: Any) -> FactorList:
-    """The states and factors of a ``pyagrum.MarkovRandomField``.
-
-    Raises:
-        DependenceError: If it is none.
-    """
+    """The states and factors of a ``pyagrum.MarkovRandomField``."""
     _expect(network, "pyagrum.MarkovRandomField", "names", "variable", "factors", "factor")
     states = {name: network.variable(name).domainSize() for name in sorted(network.names())}
     scopes = [tuple(network.factor(nodes).names) for nodes in network.factors()]
@@ -384,13 +366,7 @@ def _pyagrum_table(tensor: Any, order: Sequence[str]) -> NDArray[np.float64]:
 
 
 def pgmpy_nodes(model: Any) -> NodeTables:
-    """The nodes of a discrete Bayesian network of pgmpy, by its ``get_cpds()``.
-
-    Tables have the node's own states first there; states of parents are put in the order of the parent's own table.
-
-    Raises:
-        DependenceError: If it is none, or its tables do not agree.
-    """
+    """The nodes of a discrete Bayesian network of pgmpy, whose tables have the own states first."""
     _expect(model, "discrete Bayesian network of pgmpy", "get_cpds")
     cpds = {cpd.variables[0]: cpd for cpd in model.get_cpds()}
     own = {name: cpd.state_names[name] for name, cpd in cpds.items()}
@@ -402,11 +378,7 @@ def pgmpy_nodes(model: Any) -> NodeTables:
 
 
 def pgmpy_factors(model: Any) -> FactorList:
-    """The states and factors of a discrete Markov network of pgmpy, by its ``get_factors()``.
-
-    Raises:
-        DependenceError: If it is none, or its tables do not agree.
-    """
+    """The states and factors of a discrete Markov network of pgmpy."""
     _expect(model, "discrete Markov network of pgmpy", "get_factors")
     factors = model.get_factors()
     first: dict[Any, Sequence[Any]] = {}
@@ -431,11 +403,7 @@ def _pgmpy_table(factor: Any, order: Mapping[Any, Sequence[Any]]) -> NDArray[np.
 
 
 def text_of(path: str | Path) -> str:
-    """The text of a file.
-
-    Raises:
-        DependenceError: If it cannot be read or is no text.
-    """
+    """The text of a file, refused if it cannot be read or is no text."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

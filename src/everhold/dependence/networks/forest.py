@@ -184,11 +184,7 @@ class Forest:
         return list(pairwise(self.levels.tolist()))[:0:-1]
 
     def expected_changes(self) -> Floats:
-        """``D_i``: at most so many rows from i on are expected to differ when i does, parents first (S5), shape (n,).
-
-        With all nodes before i given, a node differs only if its parent does, and then with probability kappa at most:
-        ``D_i <= 1 + sum over children of kappa D_child``, and no more than the rows of the subtree.
-        """
+        """``D_i``, at most as many rows from i on as are expected to differ when i does, parents first (S5); shape (n,)."""
         changes, sizes = self.counted.copy(), self.counted.copy()  # and the rows of each subtree
         for first, last in self._levels_from_below():
             np.add.at(sizes, self.above[first:last], sizes[first:last])
@@ -202,9 +198,7 @@ class Forest:
         """``E z^H`` for a law of H that is not below the number of rows that differ (S4), shape (n, points).
 
         H is the number of rows in the cluster of i when every edge, seen away from i, is open with probability kappa
-        independently of the others. Away from i a node differs only if the one before it does, and then, under the
-        best coupling of the two laws given the two states, with probability kappa at most, whatever happened in other
-        branches: edge by edge the differing nodes are a part of the cluster. If x = x', only row i differs.
+        independently of the others (docs/theory/networks). If x = x', only row i differs.
         """
         z = points[None, :]
         factor = np.where(self.counted[:, None] > 0, z, 1.0 + 0.0j)
@@ -240,9 +234,6 @@ class Forest:
 
     def ball_quilts(self, radii: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Quilts of all nodes at distance r + 1 from a row, everything within distance r being nearby (S4).
-
-        Given the row, its branches are independent, so influences of branches add up. Inside a branch the influence of
-        a node on the far end is that of its neighbour, contracted by the law along the edge (`_contracted`).
 
         Args:
             radii: Increasing r, from 0 on.
@@ -296,13 +287,7 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class _Edge:
-    """How influence shrinks along edges with the given kernels.
-
-    Attributes:
-        sets: Pairs ``(K_A(x), K_A(x'))`` for two states and the sets A that can be the worst, each of shape (n, sets).
-        kappa: Largest total variation, shape (n,).
-        most: Logarithm of the largest ratio, shape (n,).
-    """
+    """How influence shrinks along edges: pairs of sets of states, largest total variation, log of the largest ratio."""
 
     sets: list[tuple[Floats, Floats]]
     kappa: Floats
@@ -361,11 +346,7 @@ def _nonzero(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
 
 
 def forest(model: FactorModel, counted: NDArray[np.bool_]) -> Forest:
-    """The forest of a model without cycles.
-
-    Args:
-        model: The joint law.
-        counted: Whether a node is a row, shape (nodes,).
+    """The forest of a model without cycles, with whether each node is a row.
 
     Raises:
         DependenceError: If the graph has a cycle, or all states of a tree are impossible.

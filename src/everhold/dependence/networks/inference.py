@@ -39,12 +39,7 @@ Table = tuple[tuple[int, ...], NDArray[np.float64]]
 def conditional_logs(model: FactorModel, row: int, wanted: Sequence[int]) -> Logs:
     """Logarithms of P[x_wanted | x_row]; shape (states of row, states of the wanted nodes in their order).
 
-    States of the row that are impossible have -infinity everywhere.
-
-    Args:
-        model: The law.
-        row: The node that is known.
-        wanted: Other nodes, each once, all of the row's component.
+    The wanted nodes are others of its component, each once. Impossible states of the row have -infinity everywhere.
 
     Raises:
         DependenceError: If a table would have more than 2**22 cells; the message has the number.
@@ -86,10 +81,7 @@ def _below(model: FactorModel, node: int, wanted: frozenset[int]) -> tuple[list[
 
 
 def steps_to(graph: Graph, node: int, wanted: Iterable[int]) -> list[tuple[int, int]]:
-    """The nodes on the paths of a forest from ``node`` to the wanted ones, each with the one before it.
-
-    They come from ``node`` outwards; before ``node`` itself stands -1.
-    """
+    """The nodes on the paths of a forest from ``node`` to the wanted ones, outwards, each with the one before or -1."""
     wanted = frozenset(wanted)
     left = set(wanted)
     came = {node: -1}
@@ -141,11 +133,7 @@ class Junction:
     downward: tuple[Table, ...]
 
     def joint(self, wanted: Sequence[int]) -> NDArray[np.float64]:
-        """Logarithms of a multiple of P[x_wanted], for nodes of one component; shape their states.
-
-        Raises:
-            DependenceError: If a table would have more than 2**22 cells; the message has the number.
-        """
+        """Logarithms of a multiple of P[x_wanted], for nodes of one component; shape their states."""
         inside, top = self._subtree(wanted)
         tables = [table for node in inside for table in self.own[node]]
         tables += [self.upward[child] for node in inside for child in self.below[node] if child not in inside]
@@ -228,17 +216,10 @@ def _message(tables: Sequence[Table], bucket: Sequence[int], scope: tuple[int, .
 
 
 def eliminate(tables: Sequence[Table], kept: Sequence[int], states: Sequence[int]) -> NDArray[np.float64]:
-    """Logarithms of the sum of a product of tables over all nodes that are not kept.
-
-    The sizes of all tables are known, and refused if they are too large, before the first one is built.
-
-    Args:
-        tables: The tables.
-        kept: The axes of the answer.
-        states: Number of states of every node.
+    """Logarithms of the sum of a product of tables over all nodes but ``kept``, the axes of the answer.
 
     Raises:
-        DependenceError: If a table would have more than 2**22 cells; the message has the number.
+        DependenceError: If a table would have more than 2**22 cells, before the first one is built.
     """
     _refuse_large(math.prod(states[node] for node in kept))
     held = dict(enumerate(tables))
@@ -260,14 +241,9 @@ def eliminate(tables: Sequence[Table], kept: Sequence[int], states: Sequence[int
 def elimination(
     scopes: Sequence[Collection[int]], kept: Collection[int], states: Sequence[int]
 ) -> dict[int, tuple[int, ...]]:
-    """The nodes in the order in which they are summed out, each with the neighbours that it has then.
+    """The nodes but ``kept`` in the order in which they are summed out, each with the neighbours that it has then.
 
-    Next is always the node whose neighbours have the fewest combinations of states.
-
-    Args:
-        scopes: Sets of nodes that share a table.
-        kept: Nodes that are not summed out.
-        states: Number of states of every node.
+    Next is always the node whose neighbours, by common tables, have the fewest combinations of states.
 
     Raises:
         DependenceError: If a node and its neighbours have more than 2**22 combinations; the message has the number.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.dependence.networks.factors import MOST_CELLS, Graph, log_of, log_sum, sum_of_logs
-from everhold.dependence.networks.inference import conditional_logs, forest_law, is_forest_model, steps_to
+from everhold.dependence.networks.forest import forest_law, is_forest_model
+from everhold.dependence.networks.inference import conditional_logs, steps_to
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -267,11 +268,7 @@ def _branches(graph: Graph, row: int, asked: Collection[int]) -> Iterator[frozen
 def screened_parts(
     model: FactorModel, row: int, targets: Collection[int], known: Collection[int] = ()
 ) -> Iterator[_Part]:
-    """The parts without the targets and known rows that others screen off; the influence stays the same.
-
-    Raises:
-        DependenceError: If a row has two roles or does not exist.
-    """
+    """The parts without the targets and known rows that others screen off; the influence stays the same."""
     for part in _parts(model, row, targets, known):
         first = _met(model.graph, row, part, {*part.targets, *part.known})
         border = _met(model.graph, row, part, part.known)

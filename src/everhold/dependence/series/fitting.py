@@ -247,13 +247,7 @@ class TransitionSet:
 
 @dataclass(frozen=True, slots=True)
 class CorrelationSet:
-    """Correlations of neighbouring rows that the training rows do not rule out.
-
-    Attributes:
-        estimate: Least squares.
-        least: Lower end.
-        largest: Upper end.
-    """
+    """Correlations of neighbouring rows that the training rows do not rule out, about a least-squares estimate."""
 
     estimate: float
     least: float
@@ -261,17 +255,10 @@ class CorrelationSet:
 
 
 def count_transitions(series: Sequence[NDArray[Any]], states: Sequence[str]) -> NDArray[np.int64]:
-    """How often each state follows each other one.
-
-    Args:
-        series: The states of every series in order, each of shape (rows,).
-        states: All states, in the order of the counts.
-
-    Returns:
-        Shape (states, states): from the row's state to the column's.
+    """How often each state follows each other one, shape (states, states), over series in order.
 
     Raises:
-        DependenceError: If a row has another state.
+        DependenceError: If a row is in none of the states.
     """
     place = {state: index for index, state in enumerate(states)}
     counts = np.zeros((len(states), len(states)), dtype=np.int64)
@@ -350,10 +337,6 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
     ``L = ln(sqrt(det(V_0 + G)/det V_0) / level)``, and ``v <= sum e_t^2 / q`` for a low quantile q of chi-square. Both
     sides are quadratic in (c, r): the set is an ellipse.
 
-    Args:
-        series: Values of every series in order, each of shape (rows,).
-        miss: Probability that the true correlation is outside.
-
     Raises:
         DependenceError: If the rows are too few to bound the correlation at all.
 
@@ -399,11 +382,7 @@ def missed(confidence: float) -> float:
 
 
 def continuous(series: Sequence[NDArray[Any]], *, name: str) -> list[NDArray[np.float64]]:
-    """Values as numbers that hardly repeat, as those of a continuous column.
-
-    Args:
-        series: Values of every series in order, each of shape (rows,).
-        name: Of the column, for messages.
+    """Values of every series as numbers that hardly repeat, as those of a continuous column of that name.
 
     Raises:
         DependenceError: If they are no numbers, infinite, or classes.

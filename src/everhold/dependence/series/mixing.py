@@ -110,10 +110,9 @@ class Chain:
         return np.asarray(self.transition - law)
 
     def distances(self, step: int, count: int) -> NDArray[np.float64]:
-        """``TV(P^h(x, .), P^h(x', .))`` for all pairs x < x' and h = 0, step, ..., (count - 1) step.
+        """``TV(P^h(x, .), P^h(x', .))`` for h = 0, step, ..., (count - 1) step; 1 at h = 0.
 
-        Returns:
-            Shape (pairs, count), in the order of ``np.triu_indices(states, 1)``; 1 at h = 0.
+        Shape (pairs x < x', count), pairs in the order of ``np.triu_indices(states, 1)``.
         """
         result = np.ones((self.states * (self.states - 1) // 2, count))
         leap = np.linalg.matrix_power(self._centred, step)
@@ -135,14 +134,10 @@ class Chain:
 class Contraction:
     """``d(h)``, an upper bound on ``max TV(P^h(x, .), P^h(x', .))`` over x, x' and all chains P of a set.
 
-    The set holds the chains whose row s is within ``radii[s]`` of the estimate's in L1. With the estimate Q and
-    ``P^h - Q^h = sum_j P^(h-1-j) (P - Q) Q^j``, rows of P - Q summing to zero,
+    The set holds the chains whose row s is within ``radii[s]`` of the estimate's in L1, all 0 for a known chain. With
+    the estimate Q and ``P^h - Q^h = sum_j P^(h-1-j) (P - Q) Q^j``, rows of P - Q summing to zero,
     ``TV <= TV(Q^h(x, .), Q^h(x', .)) + (r_x + r_x')/2 k_(h-1) + max r sum_{j<h-1} k_j`` with the contraction
     coefficients ``k_j`` of Q^j; then ``d(a+b) <= d(a) d(b)``.
-
-    Args:
-        chain: The estimate.
-        radii: L1 radius of every row, shape (states,); all 0 for a known chain.
     """
 
     def __init__(self, chain: Chain, radii: NDArray[np.float64]) -> None:
@@ -217,10 +212,6 @@ def _pair_distances(powers: NDArray[np.float64]) -> NDArray[np.float64]:
 def chain_influences(chain: MarkovChain, distances: int) -> dict[str, NDArray[np.float64]]:
     """Max-influence of a row of a stationary chain on rows at the distances 1, 2, ...; all arrays of that length.
 
-    Args:
-        chain: A chain.
-        distances: Largest distance.
-
     Returns:
         Upper bounds, exact for a known chain: on one later row, on one earlier row, on both; for a known chain also the
         bound for both from the spectral gap.
@@ -265,12 +256,9 @@ def sides_of(model: MarkovChain, reach: int) -> tuple[NDArray[np.float64], NDArr
 def stationary_sides(
     transition: NDArray[np.float64], law: NDArray[np.float64], reach: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Influences of a row of a stationary chain on one row before and on one after; see `sides_of`.
+    """Influences of a row of a stationary chain with this law on one row before and on one after; see `sides_of`.
 
-    Args:
-        transition: Row-stochastic matrix, shape (states, states).
-        law: Its stationary law, shape (states,); states of probability 0 are left out.
-        reach: Largest distance.
+    States of probability 0 are left out.
     """
     kept = law > 0.0
     transition, law = transition[np.ix_(kept, kept)], law[kept]
