@@ -184,7 +184,7 @@ class Forest:
         return list(pairwise(self.levels.tolist()))[:0:-1]
 
     def expected_changes(self) -> Floats:
-        """``D_i``, at most as many rows from i on as are expected to differ when i does, parents first (S5); shape (n,)."""
+        """``D_i``: no more rows from i on are expected to differ when i does, parents first (S5); shape (n,)."""
         changes, sizes = self.counted.copy(), self.counted.copy()  # and the rows of each subtree
         for first, last in self._levels_from_below():
             np.add.at(sizes, self.above[first:last], sizes[first:last])
