@@ -263,10 +263,8 @@ def _survivals(
 ) -> Floats:
     """Bounds of ``P[H > count]`` on average over the rows of each kind, shape (kinds + 1, counts).
 
-    The coefficients of ``E z^H`` come from its values at the points ``r e^{i pi (2k+1)/M}``, which mix masses that are
-    M apart with changing signs and weight r^M: sums are wrong by at most ``r^M P[H >= M]``, and that probability is at
-    most ``E z^H / z^M`` for every z >= 1. With r = 1 nothing is mixed if no component has M rows. Beyond M the least of
-    the latter bound and of what holds at M counts. A product of n numbers is rounded by less than 1e-15 n.
+    From ``E z^H`` at points of a circle, whose coefficients mix masses M apart, and from Chernoff bounds beyond M
+    (docs/theory/networks). A product of n numbers is rounded by less than 1e-15 n.
     """
     largest = int(sizes.max())
     points = min(_POINTS, 1 << largest.bit_length())

@@ -1,4 +1,4 @@
-"""Exact conditional laws of a few nodes given one: paths on forests, a junction tree elsewhere.
+"""Exact conditional laws of a few nodes given one, by a junction tree.
 
 Everything is kept in natural logarithms, so that a tiny probability never becomes a zero: zeros decide which contexts
 are skipped and which influences are infinite.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -22,15 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.dependence.networks.factors import MOST_CELLS, log_of, log_sum, sum_of_logs
-from everhold.dependence.networks.forest import divided, forest_law, is_forest_model
+from everhold.dependence.networks.forest import divided
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
-    from everhold.dependence.networks.factors import FactorModel, Graph
+    from everhold.dependence.networks.factors import FactorModel
 
 Logs = NDArray[np.float64]
 
-__all__ = ["Junction", "Table", "conditional_logs", "eliminate", "junction", "steps_to"]
+__all__ = ["Junction", "Table", "conditional_logs", "eliminate", "junction"]
 
 Table = tuple[tuple[int, ...], NDArray[np.float64]]
 """Nodes and logarithms, one axis for each node."""
@@ -46,60 +46,10 @@ def conditional_logs(model: FactorModel, row: int, wanted: Sequence[int]) -> Log
     """
     cells = math.prod(model.states[node] for node in (row, *wanted))
     _refuse_large(cells)
-    if is_forest_model(model):
-        axes, table = _below(model, row, frozenset(wanted))
-        order = [0, *(axes.index(node) + 1 for node in wanted)]
-        possible = forest_law(model).marginals[row, : model.states[row]] > -math.inf
-        shape = (-1, *[1] * len(wanted))
-        return np.where(possible.reshape(shape), table.transpose(order), -math.inf)
     joint = junction(model).joint((row, *wanted))
     flat = joint.reshape(joint.shape[0], -1)
     total = log_sum(flat, axis=1)
     return divided(flat, total[:, None]).reshape(joint.shape)
-
-
-def _below(model: FactorModel, node: int, wanted: frozenset[int]) -> tuple[list[int], Logs]:
-    """Logarithms of P[x_wanted | x_node] on a forest, and the order of its further axes."""
-    law = forest_law(model)
-    steps = steps_to(model.graph, node, wanted)
-    tables: dict[int, tuple[list[int], Logs]] = {}
-    for here, back in reversed(steps):
-        axes, table = tables.pop(here, ([], np.zeros(model.states[here])))
-        if here == node:
-            return axes, table
-        kernel = law.kernel(back, here)
-        wide = kernel.reshape(kernel.shape + (1,) * len(axes)) + table[None]
-        if here in wanted:
-            axes = [here, *axes]
-        else:
-            wide = log_sum(wide, axis=1)
-        there, other = tables.pop(back, ([], np.zeros(model.states[back])))
-        grown = other.reshape(other.shape + (1,) * len(axes))
-        spread = wide.reshape(wide.shape[:1] + (1,) * len(there) + wide.shape[1:])
-        tables[back] = ([*there, *axes], grown + spread)
-    return [], np.zeros(model.states[node])
-
-
-def steps_to(graph: Graph, node: int, wanted: Iterable[int]) -> list[tuple[int, int]]:
-    """The nodes on the paths of a forest from ``node`` to the wanted ones, outwards, each with the one before or -1."""
-    wanted = frozenset(wanted)
-    left = set(wanted)
-    came = {node: -1}
-    order = [node]
-    for here in order:
-        if not left:
-            break
-        for other in graph.adjacency[here]:
-            if other != came[here]:
-                came[other] = here
-                order.append(other)
-                left.discard(other)
-    needed = {node}
-    for end in wanted:
-        while end not in needed:
-            needed.add(end)
-            end = came[end]
-    return [(here, came[here]) for here in order if here in needed]
 
 
 def _refuse_large(cells: int) -> None:
@@ -118,6 +68,7 @@ class Junction:
 
     Attributes:
         states: Number of states of each node.
+        place: When each node is summed out.
         above: The node whose bucket is above that of each node, -1 at the top of a component.
         below: The nodes whose buckets are directly below.
         own: The factors in each bucket.
@@ -126,6 +77,7 @@ class Junction:
     """
 
     states: tuple[int, ...]
+    place: tuple[int, ...]
     above: tuple[int, ...]
     below: tuple[tuple[int, ...], ...]
     own: tuple[tuple[Table, ...], ...]
@@ -140,16 +92,16 @@ class Junction:
         return eliminate([*tables, self.downward[top]], wanted, self.states)
 
     def _subtree(self, wanted: Sequence[int]) -> tuple[list[int], int]:
-        """The buckets that join those of the wanted nodes, and the highest of them."""
-        ways = [list(self._way_up(node)) for node in wanted]
-        shared = set(ways[0]).intersection(*ways)
-        top = next(node for node in ways[0] if node in shared)
-        return sorted({top}.union(*(way[: way.index(top)] for way in ways))), top
-
-    def _way_up(self, node: int) -> Iterator[int]:
-        while node >= 0:
-            yield node
-            node = self.above[node]
+        """The buckets that join those of the wanted nodes, and the highest: the lowest goes up until all have met."""
+        inside = set(wanted)
+        front = [(self.place[node], node) for node in inside]
+        heapq.heapify(front)
+        while len(front) > 1:
+            up = self.above[heapq.heappop(front)[1]]
+            if up not in inside:
+                inside.add(up)
+                heapq.heappush(front, (self.place[up], up))
+        return sorted(inside), front[0][1]
 
 
 @lru_cache(maxsize=8)
@@ -174,6 +126,7 @@ def junction(model: FactorModel) -> Junction:
     upward, downward = _messages(scopes, own, below, model.states)
     return Junction(
         model.states,
+        tuple(place[node] for node in range(model.nodes)),
         tuple(above),
         tuple(map(tuple, below)),
         tuple(map(tuple, own)),

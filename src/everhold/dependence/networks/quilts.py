@@ -11,7 +11,7 @@ import numpy as np
 
 from everhold.dependence.networks.factors import MOST_CELLS, Graph, log_of, log_sum, sum_of_logs
 from everhold.dependence.networks.forest import forest_law, is_forest_model
-from everhold.dependence.networks.inference import conditional_logs, steps_to
+from everhold.dependence.networks.inference import conditional_logs
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -379,7 +379,7 @@ def _bound_along_path(model: FactorModel, row: int, part: _Part) -> Logs:
 
 def _shared_path(graph: Graph, row: int, part: _Part) -> list[int]:
     """The way from the row that the paths to all targets have in common."""
-    before = dict(steps_to(graph, row, part.targets))
+    before = graph.reachable(row, ())
     paths = []
     for end in part.targets:
         path = [end]

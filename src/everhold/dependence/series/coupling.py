@@ -131,12 +131,7 @@ class GaussianCoupling(Coupling):
 
 @dataclass(frozen=True, slots=True)
 class StepTail:
-    """A nonincreasing step function of the number of steps h.
-
-    Attributes:
-        edges: Where it may fall, increasing from 0 on, shape (k,).
-        values: What it is from each edge up to the next one; the last holds for ever, shape (k,).
-    """
+    """A nonincreasing step function of the number of steps: its value from each edge to the next, the last for ever."""
 
     edges: NDArray[np.int64]
     values: NDArray[np.float64]
@@ -175,9 +170,7 @@ def spread(coupling: Coupling, lengths: Lengths, *, lost: float = 0.0) -> Spread
     """The bound of the coupling, averaged over all rows of all series (S4); ``lost`` may be told anyhow.
 
     A row with f rows from itself to one end of its series and b to the other has
-    ``H = min(T_forward, f) + min(T_backward, b) - 1``. Averaging over its place in a series of n rows leaves one
-    convolution: ``n P[H = k - 1]`` is ``(n - k)_+ P[F + B = k]`` where no end is reached, and
-    ``sum_a (P[F >= a] P[B = k - a] + P[F = a] P[B >= k - a])`` for k <= n where one is; all else has H = n.
+    ``H = min(T_forward, f) + min(T_backward, b) - 1``; docs/theory/series averages it over the places in a series.
     """
     sums = _sums(coupling, _power_of_two(max(length for length, _ in lengths)))
     total = sum(length * number for length, number in lengths)

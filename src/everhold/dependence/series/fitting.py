@@ -102,11 +102,7 @@ def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) ->
 
 
 def as_text(values: NDArray[Any]) -> NDArray[Any]:
-    """States as text: whole numbers without a point, truth values in lower case.
-
-    Raises:
-        DependenceError: If values are not text, whole numbers or truth values.
-    """
+    """States as text: whole numbers without a point, truth values in lower case; others are refused."""
     return np.array([_text(value) for value in values.tolist()], dtype=object)
 
 
@@ -276,12 +272,9 @@ def count_transitions(series: Sequence[NDArray[Any]], states: Sequence[str]) -> 
 
 
 def bound_transitions(counts: ArrayLike, *, miss: float) -> TransitionSet:
-    """A set that holds the true matrix with probability at least ``1 - miss``.
+    """A set that holds the true matrix with probability at least ``1 - miss`` (docs/theory/series has the proof).
 
-    The exits from a state, in order, are independent draws. For every set of states, the Krichevsky-Trofimov mixture
-    over the true likelihood is a martingale, so Ville's inequality holds for the number k of exits whatever it is:
-    ``|p^ - p|_1 <= sqrt(2 (ln(2^S - 2) + ln(S / miss) + ln(k)/2) / k)``. For two states the inequality is solved as
-    it stands and gives an interval; its centre and width are returned.
+    For two states the inequality is solved as it stands and gives an interval; its centre and width are returned.
 
     Args:
         counts: Number of transitions, shape (states, states).
@@ -290,7 +283,7 @@ def bound_transitions(counts: ArrayLike, *, miss: float) -> TransitionSet:
     Raises:
         DependenceError: If a state was never left.
 
-    Source: docs/theory/series; Weissman et al. 2003 for the union over sets of states.
+    Source: Weissman et al. 2003 for the union over sets of states.
 
     Examples:
         >>> bound_transitions([[900, 100], [100, 900]], miss=0.01).radii.round(3)
@@ -371,11 +364,7 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
 
 
 def missed(confidence: float) -> float:
-    """What a confidence lacks to 1.
-
-    Raises:
-        ValueError: If it is outside (0, 1).
-    """
+    """What a confidence lacks to 1; refused outside (0, 1)."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
     return 1.0 - confidence

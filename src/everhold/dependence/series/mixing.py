@@ -134,10 +134,8 @@ class Chain:
 class Contraction:
     """``d(h)``, an upper bound on ``max TV(P^h(x, .), P^h(x', .))`` over x, x' and all chains P of a set.
 
-    The set holds the chains whose row s is within ``radii[s]`` of the estimate's in L1, all 0 for a known chain. With
-    the estimate Q and ``P^h - Q^h = sum_j P^(h-1-j) (P - Q) Q^j``, rows of P - Q summing to zero,
-    ``TV <= TV(Q^h(x, .), Q^h(x', .)) + (r_x + r_x')/2 k_(h-1) + max r sum_{j<h-1} k_j`` with the contraction
-    coefficients ``k_j`` of Q^j; then ``d(a+b) <= d(a) d(b)``.
+    The set holds the chains whose row s is within ``radii[s]`` of the estimate's in L1, all 0 for a known chain;
+    docs/theory/series has the bound and its proof.
     """
 
     def __init__(self, chain: Chain, radii: NDArray[np.float64]) -> None:
@@ -272,10 +270,7 @@ def _set_growth(
 ) -> NDArray[np.float64]:
     """``r_t`` with ``P^t(x, y) <= (1 + r_t) P^t(x', y)`` for t = 1 .. and all chains P near an estimate; rounded up.
 
-    Every entry of ``P^h`` is within ``e_h(y) = max(radii)/2 sum_{j<h} (max_x Q^j(x, y) - min_x Q^j(x, y))`` of that of
-    ``Q^h``, which gives its range ``[low, high]``, and ``r_t = min_h d_(t-h) max_y (high - low)/low``. Forwards the
-    ratio is ``1 + r_t``; backwards ``P^t(y, x)/pi(x)`` is between ``1/(1 + r_t)`` and ``1 + r_t``, so that the ratio is
-    at most its square.
+    Backwards the ratio is at most its square (proof in the guide on releases for dependent rows).
     """
     reach = len(contraction) - 1
     powers = np.concatenate([np.eye(len(transition))[None], powers_of(transition, reach)[0]])
@@ -295,8 +290,7 @@ def mixing_of(chain: Chain) -> tuple[float, float]:
 def influence_bound(distance: NDArray[np.int64], *, norm: float, least: float) -> NDArray[np.float64]:
     """``ln((1 + d_t)/(1 - d_t))``, ``d_t = norm^t (1/least - 1)``; infinite where ``d_t >= 1``.
 
-    ``|P^t(x,y)/pi(y) - 1| <= d_t`` forwards and backwards, so it bounds the influence across t steps; those of both
-    sides add up (proof in the guide on releases for dependent rows).
+    It bounds the influence across t steps, forwards and backwards (proof in the guide on releases for dependent rows).
     """
     far = norm**distance * (1.0 / least - 1.0) * (1.0 + _ROUNDING * distance)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -325,8 +319,7 @@ def powers_of(transition: NDArray[np.float64], most: int) -> tuple[NDArray[np.fl
 def log_ratios(kernels: NDArray[np.float64], possible: NDArray[np.bool_]) -> NDArray[np.float64]:
     """``max_y ln K(x,y)/K(x',y)`` for each distance and pair x, x'; shape (distances, states, states), rounded up.
 
-    Where K(x,y) = 0 there is nothing to see; where only K(x',y) = 0 the ratio is infinite. A probability so small that
-    it lost its digits counts as 0 below the line and as itself above it.
+    A probability so small that it lost its digits counts as 0 below the line and as itself above it.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         above = np.log(np.maximum(kernels, TINY))
