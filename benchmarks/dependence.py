@@ -14,9 +14,9 @@ import numpy as np
 from benchmarks.timing import compare, seconds
 from everhold.dependence import BayesianNetwork, MarkovChain
 from everhold.dependence.networks.factors import Factor, FactorModel
-from everhold.dependence.networks.influence import chain_influence, max_influence
 from everhold.display import text_table
 from everhold.privacy.curves import GaussianCurve
+from everhold_lab.theory.influences import chain_influence, max_influence
 
 if TYPE_CHECKING:
     from collections.abc import Callable

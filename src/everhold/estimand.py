@@ -10,21 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES
-from everhold.dependence import Groups, Independent
 from everhold.errors import DependenceError, HoldoutRejected, QueryRejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from everhold.dependence import DependenceModel
     from everhold.mechanisms import Mechanism
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
     "ABOUT",
     "FEATURES",
-    "KINDS_GIVEN_FEATURES",
     "PUBLIC",
     "SEALED",
     "about_of",
@@ -38,9 +35,6 @@ SEALED: Final = "sealed"
 PUBLIC: Final = "public"
 FEATURES = (SEALED, PUBLIC)
 """What may be declared of the features."""
-
-KINDS_GIVEN_FEATURES = (Independent.kind, Groups.kind)
-"""How labels may depend on each other that are looked at with all features given."""
 
 ABOUT = "about"
 """Field of an entry's description, beside what identifies the question: it is about predictions by position."""
@@ -68,7 +62,7 @@ def check_features(features: str, *, label: str | None, mechanism: Mechanism) ->
             "the features are public and there is no label, so nothing is left to ask; expected label=... for the "
             "column that stays sealed; nothing was created"
         )
-    if not _known_given_features(mechanism.dependence):
+    if not mechanism.dependence.holds_given_features:
         raise DependenceError(
             f"the features are public and the rows are declared as {mechanism.dependence.to_dict()['kind']!r}: "
             f"{_SERIES}; expected eh.Independent() or eh.Groups(...) given the features; keep the features sealed, or "
@@ -79,11 +73,6 @@ def check_features(features: str, *, label: str | None, mechanism: Mechanism) ->
             f"{mechanism.name} needs rows of one law, and given their features, which are public, rows differ; "
             "expected another mechanism; nothing was created"
         )
-
-
-def _known_given_features(dependence: DependenceModel) -> bool:
-    """Whether the labels depend on each other as declared when all features are known."""
-    return dependence.kind in KINDS_GIVEN_FEATURES
 
 
 def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mechanism) -> None:
@@ -116,7 +105,7 @@ def _check_by_position(mechanism: Mechanism) -> None:
             "rows by position, so that no part stands for the whole; expected an estimator or a text expression, or "
             "a holdout with another mechanism; nothing was charged"
         )
-    if not _known_given_features(mechanism.dependence):
+    if not mechanism.dependence.holds_given_features:
         raise QueryRejected(
             f"predictions as arrays or files are about labels drawn anew on these rows, and {_SERIES} (rows are "
             f"declared as {mechanism.dependence.to_dict()['kind']!r}); expected the estimator itself, or a text "

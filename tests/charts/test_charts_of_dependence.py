@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from everhold.dependence.series.influence import chain_influences
 from everhold.dependence.series.markov_chain import MarkovChain
+from everhold.dependence.series.mixing import chain_influences
 from everhold.planning.inverse import radius_of
 from everhold.planning.wish import Wish
 from everhold_lab.releases import MarkovQuiltMechanism

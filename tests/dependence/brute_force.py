@@ -13,6 +13,19 @@ def model_of(tiny):
     return FactorModel(tiny.states, tuple(Factor(rows, table) for rows, table in tiny.factors))
 
 
+def joint_of(model):
+    """The probabilities of all combinations of states of a `FactorModel`, one product after the other."""
+    cells = itertools.product(*map(range, model.states))
+    weights = [math.prod(f.table[tuple(x[node] for node in f.variables)] for f in model.factors) for x in cells]
+    return np.reshape(weights, model.states) / math.fsum(weights)
+
+
+def distances(graph, row):
+    """Number of edges from a row to every node, -1 where no path leads."""
+    near = graph.ball(row, graph.nodes)
+    return np.array([near.get(node, -1) for node in range(graph.nodes)])
+
+
 def probability(joint, known):
     """``P[x_known]`` for a dict of rows to states."""
     return float(joint[tuple(known.get(row, slice(None)) for row in range(joint.ndim))].sum())

@@ -6,7 +6,7 @@ import pytest
 from contracts.dependence_contract import DependenceContract
 from dependence.networks_by_hand import excess_of_tails, joint_law, random_network
 
-from everhold.dependence.networks.concentration import bayesian_changes, dobrushin_changes
+from everhold.dependence.networks.bounds import bayesian_changes, dobrushin_changes
 from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
 from everhold.errors import DependenceError
 

@@ -3,6 +3,7 @@ import json
 
 import numpy as np
 import pytest
+from dependence import brute_force
 from dependence.networks_by_hand import (
     EPSILONS,
     counting_mechanism,
@@ -11,11 +12,11 @@ from dependence.networks_by_hand import (
     true_leak,
 )
 
-from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
+from everhold.dependence.base import LeakageCurve, RowClass, Spread
+from everhold.dependence.networks.bounds import NetworkParts, _survivals
 from everhold.dependence.networks.forest import forest
-from everhold.dependence.networks.influence import max_influence
-from everhold.dependence.networks.leakage import NetworkParts, _survivals
 from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
+from everhold.dependence.networks.quilts import influence_bound
 from everhold.privacy.curves import GaussianCurve, PureCurve
 
 MECHANISMS = (counting_mechanism, randomised_response)
@@ -122,9 +123,9 @@ def test_influences_of_balls_are_above_the_exact_ones(seed):
     radii = (0, 1, 2)
     nearby, influences = trees.ball_quilts(radii)
     for place, node in enumerate(trees.order.tolist()):
-        distances = network.graph.distances(node)
+        distances = brute_force.distances(network.graph, node)
         for column, radius in enumerate(radii):
-            exact = max_influence(network.model, np.flatnonzero(distances == radius + 1).tolist(), node)
+            exact = influence_bound(network.model, np.flatnonzero(distances == radius + 1).tolist(), node).value
             assert influences[place, column] >= exact - 1e-8
             assert nearby[place, column] == np.sum((distances > 0) & (distances <= radius))
 
@@ -135,7 +136,7 @@ def test_influences_of_balls_are_exact_on_a_symmetric_chain():
     _, influences = trees.ball_quilts((0, 1, 2))
     middle = int(np.flatnonzero(trees.order == 4)[0])
     for radius in range(3):
-        exact = max_influence(network.model, [3 - radius, 5 + radius], 4)
+        exact = influence_bound(network.model, [3 - radius, 5 + radius], 4).value
         assert influences[middle, radius] == pytest.approx(exact, rel=1e-6)
 
 
@@ -146,7 +147,7 @@ def cluster_law(network, row):
     law = np.zeros(len(network.names) + 1)
     for opened in itertools.product([0, 1], repeat=len(network.graph.edges)):
         chance, reached, grown = 1.0, {row}, True
-        distances = network.graph.distances(row)
+        distances = brute_force.distances(network.graph, row)
         steps = []
         for (a, b), is_open in zip(network.graph.edges.tolist(), opened, strict=True):
             near, far = (a, b) if distances[a] < distances[b] else (b, a)
@@ -183,7 +184,7 @@ def test_laws_beyond_the_points_are_bounded_from_above(monkeypatch):
     trees = forest_of(network)
     arguments = trees, np.arange(40), np.ones(40, dtype=np.int64), np.full(40, 40), np.arange(1, 41)
     exact = _survivals(*arguments)
-    monkeypatch.setattr("everhold.dependence.networks.leakage._POINTS", 8)
+    monkeypatch.setattr("everhold.dependence.networks.bounds._POINTS", 8)
     rough = _survivals(*arguments)
     assert np.all(rough >= exact - 1e-10)
     assert np.all(rough[:, 30:39] < 0.01)
@@ -194,7 +195,7 @@ def test_laws_with_two_humps_keep_the_small_one(monkeypatch):
     trees = forest_of(BayesianNetwork(star))
     arguments = trees, np.arange(60), np.ones(60, dtype=np.int64), np.full(60, 60), np.arange(1, 61)
     exact = _survivals(*arguments)
-    monkeypatch.setattr("everhold.dependence.networks.leakage._POINTS", 8)
+    monkeypatch.setattr("everhold.dependence.networks.bounds._POINTS", 8)
     rough = _survivals(*arguments)
     assert np.all(rough >= exact - 1e-10)
     np.testing.assert_allclose(rough[:, :7], exact[:, :7], atol=0.011)
@@ -237,7 +238,7 @@ def test_a_grid_of_36_has_finite_influences_for_every_row():
     assert len(network._classes) == 6  # as many as there are places up to symmetry
     for rows in network._classes:
         assert [bound.counts for bound in rows.bounds[:2]] == [(36,), (1,)]
-        exact = max_influence(network.model, network.graph.neighbours(14), 14)
+        exact = influence_bound(network.model, network.graph.neighbours(14), 14).value
         assert rows.bounds[1].influence <= exact * 1.05
 
 
@@ -262,7 +263,7 @@ def test_a_hundred_thousand_nodes_become_a_few_classes():
 @pytest.mark.parametrize("seed", range(16))
 @pytest.mark.parametrize("most", [1, 2])
 def test_classes_that_had_to_be_joined_still_hold(monkeypatch, seed, most):
-    monkeypatch.setattr("everhold.dependence.networks.leakage._MOST_CLASSES", most)
+    monkeypatch.setattr("everhold.dependence.networks.bounds._MOST_CLASSES", most)
     network = random_network(seed)
     truth = true_leak(network, counting_mechanism(0.7))
     assert holds(network.leakage(PureCurve(0.7), network.rows), truth)

@@ -29,7 +29,7 @@ KINDS = [model.kind for model in MODELS]
 def test_an_entry_that_the_kind_does_not_know_is_refused(model):
     data = model.to_dict()
     assert dependence_from_dict(data) == model
-    assert set(data) - {"kind"} <= model.entries
+    assert set(data) - {"kind"} <= model.entries.keys()
     with pytest.raises(DependenceError, match=r"unknown entry 'uncertanty'; expected only .*'kind'"):
         dependence_from_dict(data | {"uncertanty": 0.1})
 

@@ -11,6 +11,7 @@ from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.errors import DependenceError
 from everhold_lab.releases import chain_quilts
 from everhold_lab.releases.chain_quilts import from_law, influence_bound, search, sides_of, stationary, stationary_bound
+from everhold_lab.releases.network_quilts import remote_rows
 
 THREE = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]])  # not reversible
 STICKY = np.array([[0.95, 0.05], [0.1, 0.9]])
@@ -129,7 +130,7 @@ def test_the_reported_quilts_have_the_reported_scale():
         assert found.influence[row] == pytest.approx(influence, abs=1e-12)
         assert found.count[row] == len(quilt.nearby) + 1
         assert found.scale[row] == pytest.approx(found.count[row] / (1.0 - influence), rel=1e-12)
-        everyone = {row, *quilt.nearby, *quilt.quilt, *quilt.remote_rows(40)}
+        everyone = {row, *quilt.nearby, *quilt.quilt, *remote_rows(quilt, 40)}
         assert everyone == set(range(40))
         inside = range(-1 if before is None else before, (40 if after is None else after) + 1)
         assert set(quilt.nearby) == {node for node in inside if 0 <= node < 40} - {row, *quilt.quilt}

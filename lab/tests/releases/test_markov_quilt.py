@@ -6,15 +6,17 @@ import math
 
 import numpy as np
 import pytest
+from dependence.brute_force import joint_of
 
 from everhold.dependence import Groups
 from everhold.dependence.networks.factors import Factor, FactorModel
 from everhold.dependence.networks.models import BayesianNetwork
-from everhold.dependence.series.influence import chain_influences
 from everhold.dependence.series.markov_chain import MarkovChain
+from everhold.dependence.series.mixing import chain_influences
 from everhold.errors import DependenceError
 from everhold.privacy.noise import SecureNoise, SeededNoise
 from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon
+from everhold_lab.releases.network_quilts import validate
 
 CHAIN = MarkovChain([[0.75, 0.25], [0.4, 0.6]])
 RNG = np.random.default_rng(5)
@@ -38,7 +40,7 @@ TREE = network([(0, 1), (1, 2), (1, 3), (3, 4)], (2, 2, 3, 2, 2), 1)
 LOOP = network([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)], (2, 2, 2, 2, 2), 2)
 APART = network([(0, 1), (2, 3)], (2, 2, 2, 2), 3)
 MODELS = {"chain": (CHAIN, chain_joint(6)), **{
-    name: (model, model.joint()) for name, model in (("tree", TREE), ("loop", LOOP), ("apart", APART))
+    name: (model, joint_of(model)) for name, model in (("tree", TREE), ("loop", LOOP), ("apart", APART))
 }}  # fmt: skip
 
 
@@ -113,7 +115,7 @@ def test_the_quilts_of_a_network_are_quilts_and_nearly_the_best(name):
     mechanism = MarkovQuiltMechanism(model, rows=joint.ndim, epsilon=2.0)
     for active in mechanism.quilts:
         quilt = active.quilt
-        quilt.validate(model.graph)
+        validate(quilt, model.graph)
         influence = max_influence_of(joint, quilt.row, quilt.quilt) if quilt.quilt else 0.0
         assert influence <= active.influence <= influence + 1e-9
         assert active.scale == pytest.approx((len(quilt.nearby) + 1) / (2.0 - influence), rel=1e-9)

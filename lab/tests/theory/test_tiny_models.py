@@ -23,7 +23,7 @@ from dependence.tiny_models import (
 from dependence.tiny_sessions import hockey_stick, sessions
 
 from everhold.dependence import Groups
-from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
+from everhold.dependence.base import LeakageCurve, RowClass, Spread
 from everhold.privacy import PureCurve
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_leakage,
@@ -316,7 +316,13 @@ def spreads(model, belief):
     """For each row all its bounds, by quilts and by a coupling."""
     for row, options in enumerate(leakage_quilts(model, belief)):
         by_quilts = [Spread.quilt(nearby=nearby, influence=b) for nearby, b in options if math.isfinite(b)]
-        yield tuple({*by_quilts, Spread.of_law(coupling(belief.joint, row))})
+        yield tuple({*by_quilts, spread_of(coupling(belief.joint, row))})
+
+
+def spread_of(law):
+    """The bound of a coupling whose number of differing rows has this law from 0 on."""
+    counts = np.flatnonzero(law[1:] > 0.0) + 1
+    return Spread(tuple(map(int, counts)), tuple(map(float, law[counts]))) if len(counts) else Spread((1,), (0.0,))
 
 
 def coupling(joint, row):

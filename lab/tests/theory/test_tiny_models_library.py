@@ -10,9 +10,8 @@ from dependence.tiny_models import blanket, models, quilts, randomised_response
 from dependence.tiny_sessions import session, sessions
 
 from everhold.dependence.networks.factors import Factor, FactorModel
-from everhold.dependence.networks.influence import blanket_influence, conditional_quilt_influence, quilt_influence
 from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
-from everhold.dependence.networks.quilt import Quilt
+from everhold.dependence.networks.quilts import Quilt, conditional_quilt_influence, quilt_influence
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.privacy import PureCurve
 from everhold_lab.theory.bayesian_privacy import (
@@ -21,6 +20,7 @@ from everhold_lab.theory.bayesian_privacy import (
     enumerated_influence,
     enumerated_quilt_influence,
 )
+from everhold_lab.theory.influences import blanket_influence
 
 ROUNDING = 1e-8
 EPSILONS = np.array([0.0, 0.2, 0.7, 2.0])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.numbers import at_least, at_most, percent, shown
 from everhold.certificate.shape import SIGNATURE, SOURCES
+from everhold.dependence import MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,43 +43,6 @@ _LABELS = {
     "standing": "not better than the best so far",
     "holdout": "taken from the sealed rows",
     "effective_rows": "effective rows, the independent rows that they are worth",
-}
-_DEPENDENCE_LABELS = {
-    "column": "column whose equal values make a group",
-    "counts": "sizes of the groups, and how many there are of each",
-    "sizes": "sizes of the groups",
-    "transition": "chances of the next state, one list for each state",
-    "correlation": "correlation of neighbouring rows",
-    "states": "states",
-    "initial": "law of the first row of a series",
-    "uncertainty": "how far each row of the matrix may be off in all",
-    "order_by": "column that puts rows in order",
-    "state": "column with the state",
-    "groups": "column whose equal values make a series",
-    "gap": "rows left out between training and sealed rows, unseen by all who ask",
-    "miss": "chance that the fit is wrong",
-    "step": "distance of the rows that it was learned from (seconds for times)",
-    "lengths": "length of series, and how many",
-    "row": "column that names the node of a row",
-    "training": "training rows",
-    "names": "nodes",
-    "latent": "nodes without a row, by number from 0",
-    "parents": "parents of each node, by number from 0",
-    "factors": "nodes of each factor, by number from 0",
-    "tables": "tables of numbers",
-    "table_of": "which table each node or factor has, by number from 0",
-}
-_NETWORK_LABELS = {"states": "number of states of each node"}
-_DEPENDENCE_VALUES = {
-    ("kind", "independent"): "independent rows",
-    ("kind", "groups"): "groups of rows",
-    ("kind", "markov_chain"): "Markov chain",
-    ("kind", "gaussian_ar1"): "Gaussian autoregression of order 1",
-    ("kind", "bayesian_network"): "Bayesian network",
-    ("kind", "markov_network"): "Markov network",
-    ("training", "independent"): "independent of all sealed rows",
-    ("gap", "independent"): "training rows are independent of all sealed rows",
-    ("initial", "stationary"): "the stationary one",
 }
 _MOST_SHOWN = 300
 
@@ -198,13 +162,13 @@ def _assumptions(section: Mapping[str, Any]) -> Block:
 
 def _dependence_items(dependence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the model says; what it leaves open, and a fit that cannot be wrong, are not shown."""
-    network = str(dependence.get("kind", "")).endswith("_network")
-    labels = {**_DEPENDENCE_LABELS, **_NETWORK_LABELS} if network else _DEPENDENCE_LABELS
+    model = MODELS.get(str(dependence.get("kind")))
+    labels, words = (model.entries, {("kind", model.kind): model.title, **model.value_words}) if model else ({}, {})
     for name, value in dependence.items():
         if value in (None, "", [], {}) or (name == "miss" and value == 0):
             continue
-        words = _DEPENDENCE_VALUES.get((name, value)) if isinstance(value, str) else None
-        yield f"dependence: {labels.get(name, name.replace('_', ' '))}", words or _brief(value)
+        said = words.get((name, value)) if isinstance(value, str) else None
+        yield f"dependence: {labels.get(name, name.replace('_', ' '))}", said or _brief(value)
 
 
 def _mechanism(section: Mapping[str, Any]) -> Block:

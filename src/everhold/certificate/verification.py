@@ -21,9 +21,9 @@ from everhold.certificate.page import render_page
 from everhold.certificate.reading import Malformed, read_document
 from everhold.certificate.shape import SECTIONS, SIGNATURE, facts_of, is_hex, misshapen
 from everhold.certificate.words import add_words
-from everhold.dependence import dependence_from_dict
+from everhold.dependence import MODELS, dependence_from_dict
 from everhold.display import Display
-from everhold.estimand import KINDS_GIVEN_FEATURES, PUBLIC
+from everhold.estimand import PUBLIC
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Ladder, PrivacyBudget, State
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.sealing.keys import signature_holds
@@ -184,7 +184,8 @@ def _words_of_another_version(document: Mapping[str, Any], sections: Iterable[st
 def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
     """Whether the value that is promised is one that can be: what is refused at creation and when it is asked."""
     rows, kind = document["rows"], MECHANISMS.get(document["mechanism"]["name"])
-    given_features = document["assumptions"]["dependence"].get("kind") in KINDS_GIVEN_FEATURES
+    model = MODELS.get(str(document["assumptions"]["dependence"].get("kind")))
+    given_features = model is not None and model.holds_given_features
     one_law, by_position = kind is not None and kind.one_law, document["account"]["by_position"]
     if rows["features"] == PUBLIC and (rows["label"] is None or one_law or not given_features):
         yield "the features are said to be public, and with these rows and this mechanism nothing is promised then"

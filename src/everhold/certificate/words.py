@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
+from everhold.dependence import MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,72 +20,6 @@ _ROUNDING = 1e-9
 DETERMINISTIC = frozenset({"guess_and_check", "ladder", "sample_splitting", "empirical"})
 """Mechanisms that add no noise."""
 
-_ROWS = {
-    "independent": "independent rows",
-    "groups": "independent groups of rows",
-    "markov_chain": "rows in a Markov chain",
-    "gaussian_ar1": "rows in an autoregressive series",
-    "bayesian_network": "rows in a Bayesian network",
-    "markov_network": "rows in a Markov network",
-}
-
-_SEEN_ROWS = (
-    "Rows between the training rows and the sealed ones count as left out only if nobody who asks has seen them: "
-    "whoever knows the last visit before the sealed ones knows much about these. Which rows people have seen stands in "
-    "no file and cannot be checked here: ask them. If somebody has seen some of these rows, or rows on the other side "
-    "of the sealed ones, the intervals are too narrow."
-)
-
-_HOW_TO_TELL = {
-    "independent": (
-        "The assumption is wrong if some rows share a source: several visits of one patient, days that follow each "
-        "other, members of one household, copies of one record.",
-        "To check, look for an identifier that occurs in more than one row or on both sides, holdout and training; "
-        "look for an order in time or space; and ask how the rows were collected. The answers themselves cannot "
-        "show it.",
-        "If it is wrong, the intervals are too narrow. Declare the dependence when the holdout is created.",
-    ),
-    "groups": (
-        "The assumption is wrong if rows of different groups share a source too: one doctor of many patients, one "
-        "storm over many airports, days that follow each other.",
-        "To check, look for another identifier or an order in time that joins rows of different groups, also across "
-        "holdout and training, and ask how the groups were chosen.",
-        "If it is wrong, the intervals are too narrow. Declare the larger groups when the holdout is created. Which "
-        "rows belong together is taken as given: the population's value is the one for such groups.",
-    ),
-    "markov_chain": (
-        _SEEN_ROWS,
-        "The assumption is wrong if the past tells more about the next state than the present state does, if the "
-        "transition probabilities change with time (seasons, trends), or if rows share more than their state.",
-        "To check, compare the transition counts of early and late training rows, and count pairs of steps: given the "
-        "present state, the next one must not depend on the one before.",
-        "If it is wrong, the intervals may be too narrow. Let the state tell more, split at larger gaps, or declare "
-        "stretches of time as groups.",
-    ),
-    "gaussian_ar1": (
-        _SEEN_ROWS,
-        "The assumption is wrong if the series has seasons or a trend, if its values are far from normal, or if rows "
-        "share more than this one value.",
-        "To check, look at the residuals of the training rows: they must look normal and must not be correlated with "
-        "each other, and early and late stretches must have the same mean and spread.",
-        "If it is wrong, the intervals may be too narrow. Remove season and trend first, or declare stretches of time "
-        "as groups.",
-    ),
-    "bayesian_network": (
-        "The assumption is wrong if rows influence each other along lines that the network does not have, or more "
-        "strongly than its tables say.",
-        "To check, compare the tables with what is known from elsewhere, and ask what rows share besides their parents "
-        "in the network.",
-        "If it is wrong, the intervals may be too narrow. Add the missing lines, or declare whole families as groups.",
-    ),
-    "markov_network": (
-        "The assumption is wrong if rows influence each other along lines that the network does not have, or more "
-        "strongly than its factors say.",
-        "To check, compare the factors with what is known from elsewhere, and ask what rows share besides their "
-        "neighbours in the network.",
-        "If it is wrong, the intervals may be too narrow. Add the missing lines, or declare components as groups.",
-    ),
-}
 _HOW_TO_TELL_OTHERWISE = (
     "The declared dependence is wrong if rows depend on each other in a way that it leaves out. To check, ask how the "
     "rows were collected, and hold the declaration against what is known about them from elsewhere. The answers "
@@ -271,7 +206,7 @@ _SEALED_AGAIN = (
 def short_dependence(dependence: Mapping[str, Any]) -> str:
     """The dependence of the rows in two or three words."""
     kind = str(dependence.get("kind", "unknown"))
-    return _ROWS.get(kind, f"rows: {kind.replace('_', ' ')}")
+    return MODELS[kind].rows_are if kind in MODELS else f"rows: {kind.replace('_', ' ')}"
 
 
 def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -295,7 +230,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
             *(_ASSUMED_OF_DEPENDENT_ROWS if dependence.get("kind") != "independent" else ()),
         ],
         "how_to_tell": [
-            *_HOW_TO_TELL.get(str(dependence.get("kind")), _HOW_TO_TELL_OTHERWISE),
+            *getattr(MODELS.get(str(dependence.get("kind"))), "how_to_tell", _HOW_TO_TELL_OTHERWISE),
             *_presupposed(facts["account"]["by_position"], facts["rows"]),
         ],
     }

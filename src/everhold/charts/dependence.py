@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.charts.style import INK, styled
-from everhold.dependence.series.influence import chain_influences
-from everhold.dependence.series.markov_chain import MarkovChain
+from everhold.dependence import MarkovChain
 from everhold.planning.inverse import radius_of
 from everhold.planning.wish import Wish
 
@@ -43,14 +42,17 @@ _CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _LEAST_INFLUENCE = 1e-5  # nothing below it is drawn
 
 
-def influence_chart(chain: MarkovChain, *, distances: int = 40) -> alt.LayerChart:
+def influence_chart(model: DependenceModel, *, distances: int = 40) -> alt.LayerChart | None:
     """Max-influence of a row on rows at a distance: one later, one earlier, both, and the bound from the gap.
 
     Where one row later and one earlier are alike, as for all chains of two states, they are drawn as one line.
 
     Args:
-        chain: A stationary chain.
+        model: A stationary chain.
         distances: Largest distance shown.
+
+    Returns:
+        None where a model's influence does not go by distance.
 
     Raises:
         DependenceError: If the chain is not stationary.
@@ -58,7 +60,10 @@ def influence_chart(chain: MarkovChain, *, distances: int = 40) -> alt.LayerChar
     """
     import altair as alt
 
-    found = _either_side(chain_influences(chain, distances))
+    told = model.influences(distances)
+    if told is None:
+        return None
+    rows_are, found = told[0], _either_side(told[1])
     points = [
         {"distance": place + 1, "influence": float(value), "by": name}
         for name, values in found.items()
@@ -81,7 +86,7 @@ def influence_chart(chain: MarkovChain, *, distances: int = 40) -> alt.LayerChar
     )
     title = alt.TitleParams(
         "Influence of a row on rows at a distance",
-        subtitle=f"a stationary Markov chain of {len(chain.states):,} states; infinite influences are not drawn",
+        subtitle=f"{rows_are}; infinite influences are not drawn",
     )
     drawn: alt.LayerChart = styled(alt.layer(lines).properties(width=560, height=360, title=title))
     return drawn

@@ -6,7 +6,6 @@ import json
 import math
 import sys
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,11 +45,14 @@ ModelArgument = Annotated[
 ChartOption = Annotated[Path | None, typer.Option(help="Also draw a picture to this .svg or .html file.")]
 
 
-class Kind(StrEnum):
-    """Models that can be fitted."""
+def _kind(name: str) -> str:
+    """A kind of model that can be fitted; which ones there are is looked up when one is named."""
+    from everhold.dependence import MODELS
 
-    MARKOV_CHAIN = "markov_chain"
-    GAUSSIAN_AR1 = "gaussian_ar1"
+    fitted = [kind for kind, model in MODELS.items() if hasattr(model, "fit")]
+    if name not in fitted:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, fitted))}.")
+    return name
 
 
 def register(app: typer.Typer) -> None:
@@ -64,7 +66,14 @@ def register(app: typer.Typer) -> None:
 def fit(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="Training rows: a .parquet, .csv or .tsv file.")],
     *,
-    kind: Annotated[Kind, typer.Option(help="A chain of states, or numbers that drift back to their mean.")],
+    kind: Annotated[
+        str,
+        typer.Option(
+            parser=_kind,
+            metavar="<markov_chain|gaussian_ar1>",
+            help="A chain of states, or numbers that drift back to their mean.",
+        ),
+    ],
     order_by: Annotated[str, typer.Option(metavar="COLUMN", help="Puts the rows in order, one row per step.")],
     state: Annotated[str, typer.Option(metavar="COLUMN", help="The state: classes, or numbers for gaussian_ar1.")],
     groups: Annotated[
@@ -99,27 +108,20 @@ def fit(
       3  the rows cannot be read
       9  the rows do not suit the model
     """
+    from everhold.dependence import MODELS
+
     if not 0.0 < confidence < 1.0:
         raise Misuse(f"--confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
     chosen = {"order_by": order_by, "state": state, "groups": groups, "gap": gap, "confidence": confidence}
     with arguments_checked():
-        model = _fitted(kind, _columns(table, list(filter(None, (order_by, state, groups)))), chosen)
+        columns = _columns(table, list(filter(None, (order_by, state, groups))))
+        model = MODELS[kind].fit(columns, **chosen)  # type: ignore[attr-defined]  # `_kind` saw that it has one
     data = model.to_dict()
     if output is not None:
         output.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
     show_record(data, form)
     if form is Format.TABLE:
         note(f"assumed from now on: {model.describe()}")
-
-
-def _fitted(kind: Kind, columns: dict[str, Any], chosen: dict[str, Any]) -> DependenceModel:
-    if kind is Kind.MARKOV_CHAIN:
-        from everhold.dependence.series.markov_chain import MarkovChain
-
-        return MarkovChain.fit(columns, **chosen)
-    from everhold.dependence.series.gaussian_ar1 import GaussianAR1
-
-    return GaussianAR1.fit(columns, **chosen)
 
 
 def _columns(path: Path, wanted: list[str]) -> dict[str, Any]:
@@ -261,23 +263,23 @@ def _draw_description(
     model: DependenceModel, path: Path, *, rows: int | None, queries: int | None, overfits: int
 ) -> None:
     from everhold.charts.dependence import correlation_chart, influence_chart
-    from everhold.dependence.series.markov_chain import MarkovChain
 
     if queries is not None:
         if rows is None:
             raise Misuse("--queries is given without --rows; expected both for this picture")
-        drawn = correlation_chart(rows=rows, queries=queries, overfits=overfits, model=model)
+        radii = correlation_chart(rows=rows, queries=queries, overfits=overfits, model=model)
         save_picture(
-            drawn, path, "Radius against correlation", "Half-width for all answers at once; chains of two states."
+            radii, path, "Radius against correlation", "Half-width for all answers at once; chains of two states."
         )
         return
-    if not isinstance(model, MarkovChain):
+    drawn = influence_chart(model)
+    if drawn is None:
         raise Misuse(
             f"there is no picture of influence for the kind {model.kind!r}; expected a Markov chain; "
             "give --rows and --queries for the picture of radius"
         )
     caption = "How much a row changes the odds of rows at a distance (natural logarithm)."
-    save_picture(influence_chart(model), path, "Influence against distance", caption)
+    save_picture(drawn, path, "Influence against distance", caption)
 
 
 @contextmanager

@@ -1,9 +1,9 @@
-"""How sealed rows depend on each other."""
+"""How sealed rows depend on each other. A new model is a file of its own and one name in `MODELS`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from everhold.dependence.base import DependenceModel, RowStructure, SeriesFacts
 from everhold.dependence.groups import Groups
@@ -15,6 +15,7 @@ from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.errors import DependenceError
 
 __all__ = [
+    "MODELS",
     "BayesianNetwork",
     "DependenceModel",
     "GaussianAR1",
@@ -26,11 +27,26 @@ __all__ = [
     "SeriesFacts",
     "dependence_from_dict",
     "pedigree",
+    "require_listed",
 ]
 
-_MODELS: dict[str, type[DependenceModel]] = {
+MODELS: Final[dict[str, type[DependenceModel]]] = {
     model.kind: model for model in (Independent, Groups, MarkovChain, GaussianAR1, BayesianNetwork, MarkovNetwork)
 }
+"""All models by kind, for everyone who reads a model, speaks of one or offers them."""
+
+
+def require_listed(model: DependenceModel) -> None:
+    """Refuse a model that nobody could read again.
+
+    Raises:
+        DependenceError: If `MODELS` does not list it.
+    """
+    if MODELS.get(getattr(model, "kind", "")) is not type(model):
+        raise DependenceError(
+            f"the model {type(model).__name__} is not listed in everhold.dependence.MODELS, so that nobody could read "
+            "it again; expected one of these; add it there under its kind"
+        )
 
 
 def dependence_from_dict(data: Mapping[str, Any]) -> DependenceModel:
@@ -46,13 +62,13 @@ def dependence_from_dict(data: Mapping[str, Any]) -> DependenceModel:
             '{"kind": "groups", "column": "household"}; see docs/reference/models.md'
         )
     kind = data.get("kind")
-    model = _MODELS.get(kind) if isinstance(kind, str) else None
+    model = MODELS.get(kind) if isinstance(kind, str) else None
     if model is None:
         wrong = "the data name no kind of dependence model" if kind is None else f"the kind {kind!r} is unknown"
-        raise DependenceError(f"{wrong}; expected one of {', '.join(_MODELS)}")
+        raise DependenceError(f"{wrong}; expected one of {', '.join(MODELS)}")
     unknown = [repr(entry) for entry in data if entry != "kind" and entry not in model.entries]
     if unknown:
-        known = ", ".join(map(repr, sorted(model.entries | {"kind"})))
+        known = ", ".join(map(repr, sorted({*model.entries, "kind"})))
         raise DependenceError(
             f"the data of kind {kind!r} have the unknown {'entry' if len(unknown) == 1 else 'entries'} "
             f"{', '.join(unknown)}; expected only {known}; mend the name or leave it out"

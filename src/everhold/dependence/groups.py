@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from everhold.dependence.base import DependenceModel, require_rows
-from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
+from everhold.dependence.base import DependenceModel, LeakageCurve, RowClass, Spread, require_rows
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -48,7 +47,22 @@ class Groups(DependenceModel):
     """
 
     kind: ClassVar[str] = "groups"
-    entries: ClassVar[frozenset[str]] = frozenset({"column", "counts", "sizes"})
+    title: ClassVar[str] = "groups of rows"
+    rows_are: ClassVar[str] = "independent groups of rows"
+    how_to_tell: ClassVar[tuple[str, ...]] = (
+        "The assumption is wrong if rows of different groups share a source too: one doctor of many patients, one "
+        "storm over many airports, days that follow each other.",
+        "To check, look for another identifier or an order in time that joins rows of different groups, also across "
+        "holdout and training, and ask how the groups were chosen.",
+        "If it is wrong, the intervals are too narrow. Declare the larger groups when the holdout is created. Which "
+        "rows belong together is taken as given: the population's value is the one for such groups.",
+    )
+    entries: ClassVar[Mapping[str, str]] = {
+        "column": "column whose equal values make a group",
+        "counts": "sizes of the groups, and how many there are of each",
+        "sizes": "sizes of the groups",
+    }
+    holds_given_features: ClassVar[bool] = True
 
     column: str | None
     counts: tuple[tuple[int, int], ...]
@@ -113,6 +127,16 @@ class Groups(DependenceModel):
     def bayesian_price(self, epsilon: float, rows: int) -> float:
         """The quilt of a row is empty and its group is nearby: ``k / epsilon`` for the largest group."""
         return self._known()[-1][0] / epsilon
+
+    @property
+    def group_column(self) -> str | None:
+        """The column of the groups."""
+        return self.column
+
+    @property
+    def sorting_columns(self) -> tuple[str, ...]:
+        """The column of the groups, if there is one."""
+        return () if self.column is None else (self.column,)
 
     def bind(self, structure: RowStructure) -> Groups:
         """Look up the sizes of the groups; no group may have rows in the training set, too."""

@@ -25,7 +25,18 @@ class Independent(DependenceModel):
     """
 
     kind: ClassVar[str] = "independent"
-    entries: ClassVar[frozenset[str]] = frozenset()
+    title: ClassVar[str] = "independent rows"
+    rows_are: ClassVar[str] = "independent rows"
+    how_to_tell: ClassVar[tuple[str, ...]] = (
+        "The assumption is wrong if some rows share a source: several visits of one patient, days that follow each "
+        "other, members of one household, copies of one record.",
+        "To check, look for an identifier that occurs in more than one row or on both sides, holdout and training; "
+        "look for an order in time or space; and ask how the rows were collected. The answers themselves cannot "
+        "show it.",
+        "If it is wrong, the intervals are too narrow. Declare the dependence when the holdout is created.",
+    )
+    entries: ClassVar[Mapping[str, str]] = {}
+    holds_given_features: ClassVar[bool] = True
     binomial_tails: ClassVar[bool] = True
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:

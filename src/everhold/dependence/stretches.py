@@ -10,6 +10,7 @@ Source: the batch means of simulation studies; Kish 1965 for the design effect.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,17 +18,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import chdtrc, chdtri
 
+from everhold.errors import DependenceError, DependenceWarning, warn_caller
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
+
+    from everhold.dependence.base import DependenceModel
 
 __all__ = [
     "Wandering", "bits_of_stretch", "sizes_of_stretches", "stretch_of_rows", "wandering_of_means",
-    "wandering_of_values",
+    "wandering_of_values", "warn_of_long_memory",
 ]  # fmt: skip
 
 _MOST_STRETCHES = 256
 _FEWEST_STRETCHES = 8
 _LIKE_NORMAL = 3.0  # rows of a stretch for each unit of kurtosis, below which its sum is not treated as normal
+_LEVEL = 1e-3  # of a warning where a fitted model is right, all outcomes together
 _SURE = 0.05  # chance that the true design effect is above the longest stretch that is told
 
 
@@ -102,16 +110,11 @@ def wandering_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -
 def _wandering(
     centred: NDArray[np.float64], sizes: NDArray[Any], *, kurtoses: NDArray[np.float64], promised: float
 ) -> Wandering:
-    """Of sums whose rows have mean 0 and variance 1.
+    """Of sums whose rows have mean 0 and variance 1; the arguments are those of `wandering_of_means`.
 
     If rows are worth what is promised and stretches are long, ``D / promised`` is about chi-square over its degrees of
-    freedom, fewer where the sums have heavy tails. The smallest p-value counts, times the number of lengths.
-
-    Args:
-        centred: Shape (outcomes, stretches).
-        sizes: Rows of each stretch, shape (stretches,).
-        kurtoses: Fourth moments of the rows, shape (outcomes,).
-        promised: Rows for each effective row that are promised.
+    freedom, fewer where the sums have heavy tails (``kurtoses``: fourth moments of the rows, shape (outcomes,)). The
+    smallest p-value counts, times the number of lengths.
     """
     rows, lengths = float(sizes.sum()), 0
     p_values, effects, at_most, least = *np.ones((3, len(centred))), np.zeros(len(centred))
@@ -133,3 +136,41 @@ def _wandering(
         pairs = np.arange(0, len(sizes), 2)  # of an odd number the last stays alone
         centred, sizes = np.add.reduceat(centred, pairs, axis=-1), np.add.reduceat(sizes, pairs)
     return Wandering(np.minimum(p_values * max(lengths, 1), 1.0), effects, at_most)
+
+
+def warn_of_long_memory(model: DependenceModel, outcomes: Sequence[NDArray[np.float64]], *, state: str) -> None:
+    """Hold the averages of long stretches of the rows that a model was fitted to against what it says they vary.
+
+    Neighbours fit the model; long stretches test it. A noisy record of something slow, as a label that says a regime's
+    name wrongly one time in four, looks to its neighbours like a series that forgets at once, and its averages wander.
+
+    Args:
+        model: The fitted model.
+        outcomes: Numbers in the order of the rows, one array for each thing to look at, each of shape (rows,).
+        state: Name of the column, for the message.
+
+    Warns:
+        DependenceWarning: If the rows are clearly worth less than the model says.
+    """
+    rows = len(outcomes[0])
+    try:
+        promised = rows / model.concentration(rows)
+    except DependenceError:  # it promises nothing yet
+        return
+    for outcome in outcomes:
+        spread = float(outcome.std())
+        if not spread > 0.0:
+            continue
+        found = wandering_of_values((outcome - outcome.mean()) / spread, promised=promised)
+        if float(found.p_values[0]) <= _LEVEL / len(outcomes):
+            stretch = math.ceil(float(found.at_most[0]))
+            text = (
+                f"the model fitted to column {state!r} says that the {rows:,} training rows are worth "
+                f"{rows / promised:,.0f} independent ones, and long stretches of them vary as if it were about "
+                f"{rows / float(found.design_effects[0]):,.0f}: the rows remember longer than neighbours show, as a "
+                "noisy record of something slow does; expected a state that tells all about the next row; do not "
+                f"declare this model; number stretches of at least {stretch:,} rows in a row in a column and declare "
+            )
+            told = (f"{text}{declared}" for declared in ("Groups('stretch')", "--groups stretch"))
+            warn_caller(DependenceWarning(next(told), for_shell=next(told)))
+            return

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from everhold.dependence.groups import Groups
-from everhold.dependence.series.base import SeriesModel
 from everhold.diagnosis.resemblance import scores
 from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
 from everhold.values.expressions.sql import quoted
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
 
 __all__ = [
-    "FILE_ORDER", "Column", "Kind", "OpenFile", "OpenRows", "Order", "Outcome", "declared_columns", "is_order",
+    "FILE_ORDER", "Column", "Kind", "OpenFile", "OpenRows", "Order", "Outcome", "is_order",
     "orders_of", "outcomes_of",
 ]  # fmt: skip
 
@@ -188,18 +186,9 @@ class Order:
     missing: int = 0
 
 
-def declared_columns(declared: DependenceModel) -> tuple[str, ...]:
-    """Columns by which a declaration sorts rows, the first one first; none if it names none."""
-    if isinstance(declared, Groups):
-        return () if declared.column is None else (declared.column,)
-    if isinstance(declared, SeriesModel):
-        return tuple(name for name in (declared.groups, declared.order_by) if name is not None)
-    return ()
-
-
 def orders_of(rows: OpenRows, *, label: str | None, declared: DependenceModel) -> Iterator[Order]:
     """All orders that could matter; that of the file only where no column says the same."""
-    known = [column for name in declared_columns(declared) if (column := rows.column(name)) is not None]
+    known = [column for name in declared.sorting_columns if (column := rows.column(name)) is not None]
     found = [_sorted(column.name, [column]) for column in rows.columns if column.name != label and is_order(column)]
     if known and (len(known) > 1 or known[-1].name not in {order.column for order in found}):
         found = [order for order in found if order.column != known[-1].name]

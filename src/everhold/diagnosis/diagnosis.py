@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.dependence import DependenceModel, Groups
+from everhold.dependence import DependenceModel
 from everhold.diagnosis.columns import FILE_ORDER, OpenFile
 from everhold.diagnosis.findings import CHECKS, Finding, Look, corrected, informative_sizes
 from everhold.display import Display, text_table
@@ -209,7 +209,7 @@ def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
         promised = mechanism.rows / declared.concentration(mechanism.rows)
     except DependenceError:
         return None
-    column = training.column(declared.column) if isinstance(declared, Groups) and declared.column else None
+    column = None if declared.group_column is None else training.column(declared.group_column)
     if column is None:
         return promised
     sizes = np.bincount(column.ranks[column.ranks >= 0])
@@ -240,7 +240,7 @@ def warn_of_dependence(diagnosis: Diagnosis) -> None:
 
 def informed(declared: DependenceModel, outcomes: Sequence[str]) -> str:
     """What it means that the size of groups goes together with outcomes, as the training rows show."""
-    of = f" of column {declared.column!r}" if isinstance(declared, Groups) else ""
+    of = "" if declared.group_column is None else f" of column {declared.group_column!r}"
     return (
         f"the size of the groups{of} goes together with {', '.join(map(repr, outcomes))} on the training rows; answers "
         "are about groups of the sizes that were sealed, and for groups of other sizes, such as those of a new sample, "

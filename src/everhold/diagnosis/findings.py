@@ -441,7 +441,7 @@ def informative_sizes(look: Look) -> tuple[str, ...]:
     The correlation of size and average over groups is held against those of shuffled averages. Averages of large groups
     vary less, which makes it smaller.
     """
-    named = look.declared.column if isinstance(look.declared, Groups) else None
+    named = look.declared.group_column
     column = look.rows.column(named) if named else None
     if column is None:
         return ()

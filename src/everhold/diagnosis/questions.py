@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from everhold.dependence.stretches import sizes_of_stretches, wandering_of_means
-from everhold.diagnosis.columns import OpenFile, declared_columns, is_order
+from everhold.diagnosis.columns import OpenFile, is_order
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Watch:
             rows_for_one = mechanism.rows / mechanism.dependence.concentration(mechanism.rows)
         except DependenceError:
             rows_for_one = None
-        return cls(rows, declared_columns(mechanism.dependence), rows_for_one, sizes_of_stretches(rows), others)
+        return cls(rows, mechanism.dependence.sorting_columns, rows_for_one, sizes_of_stretches(rows), others)
 
     def look(
         self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int

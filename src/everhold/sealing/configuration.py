@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.dependence import DependenceModel, Independent, dependence_from_dict
+from everhold.dependence import DependenceModel, Independent, dependence_from_dict, require_listed
 from everhold.errors import (
     DependenceError,
     HoldoutRejected,
@@ -117,6 +117,7 @@ def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceMo
             "eh.Independent(); nothing was created"
         )
     try:
+        require_listed(dependence)
         return dependence.bind(structure)
     except DependenceError as reason:
         raise DependenceError(f"{reason.message}; nothing was created", **reason.data) from None

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.dependence.base import SeriesFacts
-from everhold.dependence.series.ordered_rows import ONE_STEP
+from everhold.dependence.series.fitting import ISO_TIME, ONE_STEP
 from everhold.errors import DependenceError
 from everhold.sealing.engine import spilling_into
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
@@ -24,7 +24,6 @@ __all__ = ["FileStructure"]
 
 
 _TIMES = re.compile(r"DATE|TIMESTAMP")
-_ISO = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
 
 
 class FileStructure:
@@ -181,7 +180,7 @@ class FileStructure:
         if kind == "other" and all(_TIMES.match(self._type(what, column)) for what in self._sets()):
             return f"epoch({name})"
         if kind == "string" and not sum(
-            self._count(f"SELECT count(*) FROM {what} WHERE NOT regexp_full_match({name}, '{_ISO}')")
+            self._count(f"SELECT count(*) FROM {what} WHERE NOT regexp_full_match({name}, '{ISO_TIME}')")
             for what in self._sets()
         ):
             return f"epoch(CAST({name} AS TIMESTAMP))"

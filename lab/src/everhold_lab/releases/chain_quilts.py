@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from everhold.dependence.networks.quilt import Quilt
-from everhold.dependence.series.influence import (
+from everhold.dependence.networks.quilts import Quilt
+from everhold.dependence.series.mixing import (
     TINY,
+    Chain,
     influence_bound,
     log_ratios,
     mixing_of,
@@ -24,7 +25,6 @@ from everhold.dependence.series.influence import (
     sides_of,
     stationary_sides,
 )
-from everhold.dependence.series.mixing import Chain
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from everhold.dependence.networks.factors import FactorModel
-from everhold.dependence.networks.influence import quilt_influence
 from everhold.dependence.networks.models import Network
-from everhold.dependence.networks.quilt import Quilt, quilts_by_distance, tree_quilts
+from everhold.dependence.networks.quilts import Quilt, quilt_influence, quilts_by_distance
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.display import Display
 from everhold.errors import DependenceError
 from everhold.privacy.curves import positive
 from everhold_lab.releases import chain_quilts
+from everhold_lab.releases.network_quilts import remote_rows, tree_quilts
 from everhold_lab.releases.one_shot import NoiseGrid, Release
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ActiveQuilt:
             "row": self.quilt.row,
             "nearby": list(self.quilt.nearby),
             "quilt": list(self.quilt.quilt),
-            "remote": list(self.quilt.remote_rows(self.rows)),
+            "remote": list(remote_rows(self.quilt, self.rows)),
             "influence": self.influence,
             "scale": self.scale,
         }

@@ -1,29 +1,188 @@
-"""Joint laws of discrete rows as products of small tables: Bayesian and Markov networks alike."""
+"""Joint laws of discrete rows as products of small tables, Bayesian and Markov networks alike, and their graphs."""
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components, maximum_flow
 
-from everhold.dependence.networks.graph import Graph
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["MOST_CELLS", "Factor", "FactorModel"]
+__all__ = ["MOST_CELLS", "Factor", "FactorModel", "Graph", "log_of", "log_sum", "sum_of_logs"]
 
 MOST_CELLS = 2**22
 """Cells of the largest table that is ever built."""
 
-_MOST_AXES = 60  # NumPy's arrays have at most 64
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """An undirected graph over the nodes 0, ..., nodes - 1.
+
+    Two nodes without a path are independent; two nodes all of whose paths meet a set are independent given that set.
+
+    Attributes:
+        nodes: Number of nodes, at least 1.
+        edges: Pairs of nodes, shape (E, 2); kept sorted, each once, the smaller node first.
+
+    Raises:
+        DependenceError: If an edge joins a node to itself or names a node that does not exist.
+
+    Examples:
+        >>> path = Graph(4, [(0, 1), (1, 2), (2, 3)])
+        >>> path.neighbours(1), path.minimum_cut(0, [3]), path.is_forest()
+        ((0, 2), (1,), True)
+    """
+
+    nodes: int
+    edges: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1:
+            raise DependenceError(f"the graph has {self.nodes} nodes; expected at least 1")
+        edges = np.asarray(self.edges, dtype=np.int64).reshape(-1, 2)
+        if edges.size and (edges.min() < 0 or edges.max() >= self.nodes):
+            raise DependenceError(f"an edge names a node outside 0 to {self.nodes - 1}; expected nodes of the graph")
+        if np.any(edges[:, 0] == edges[:, 1]):
+            raise DependenceError("an edge joins a node to itself; expected two different nodes; leave it out")
+        keys = np.unique(edges.min(axis=1) * self.nodes + edges.max(axis=1))
+        kept = np.column_stack([keys // self.nodes, keys % self.nodes])
+        kept.setflags(write=False)
+        object.__setattr__(self, "edges", kept)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self.nodes == other.nodes and np.array_equal(self.edges, other.edges)
+
+    def __hash__(self) -> int:
+        return hash((self.nodes, self.edges.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Graph(nodes={self.nodes}, edges={len(self.edges)})"
+
+    @cached_property
+    def adjacency(self) -> tuple[tuple[int, ...], ...]:
+        """The neighbours of every node, increasing."""
+        both = np.concatenate([self.edges, self.edges[:, ::-1]])
+        order = np.lexsort((both[:, 1], both[:, 0]))
+        ends = np.searchsorted(both[order, 0], np.arange(self.nodes + 1)).tolist()
+        heads = both[order, 1].tolist()
+        return tuple(tuple(heads[ends[node] : ends[node + 1]]) for node in range(self.nodes))
+
+    def neighbours(self, row: int) -> tuple[int, ...]:
+        """The nodes that share an edge with ``row``, increasing: its Markov blanket."""
+        return self.adjacency[self._node(row)]
+
+    @cached_property
+    def _labels(self) -> NDArray[np.int64]:
+        ones = np.ones(len(self.edges), dtype=np.int8)
+        matrix = coo_array((ones, (self.edges[:, 0], self.edges[:, 1])), shape=(self.nodes, self.nodes))
+        labels = np.asarray(connected_components(matrix.tocsr(), directed=False)[1], dtype=np.int64)
+        labels.setflags(write=False)
+        return labels
+
+    def components(self) -> NDArray[np.int64]:
+        """The number of each node's connected component, from 0 on; shape (nodes,)."""
+        return self._labels
+
+    @cached_property
+    def _members(self) -> tuple[tuple[int, ...], ...]:
+        order = np.argsort(self._labels, kind="stable")
+        ends = np.flatnonzero(np.diff(self._labels[order])) + 1
+        return tuple(tuple(part.tolist()) for part in np.split(order, ends))
+
+    def component(self, row: int) -> tuple[int, ...]:
+        """The nodes of the component of ``row``, increasing."""
+        return self._members[int(self._labels[self._node(row)])]
+
+    def is_forest(self) -> bool:
+        """Whether there is no cycle."""
+        return len(self.edges) == self.nodes - len(self._members)
+
+    def ball(self, row: int, radius: int) -> dict[int, int]:
+        """The nodes within ``radius`` edges of ``row``, itself included, to their distance; nearest first."""
+        near = {self._node(row): 0}
+        queue = deque(near)
+        while queue:
+            node = queue.popleft()
+            if near[node] == radius:
+                break
+            for other in self.adjacency[node]:
+                if other not in near:
+                    near[other] = near[node] + 1
+                    queue.append(other)
+        return near
+
+    def reachable(self, row: int, without: Collection[int]) -> dict[int, int]:
+        """The nodes that a path from ``row`` reaches without a node of ``without``, each to the node before it."""
+        barred = frozenset(without)
+        before = {self._node(row): row}
+        queue = deque(before)
+        while queue:
+            node = queue.popleft()
+            for other in self.adjacency[node]:
+                if other not in before and other not in barred:
+                    before[other] = node
+                    queue.append(other)
+        return before
+
+    def minimum_cut(self, row: int, targets: Iterable[int]) -> tuple[int, ...]:
+        """A smallest set of other nodes that every path from ``row`` to ``targets`` meets; of these, the nearest one.
+
+        Nodes of ``targets`` are not part of it. A maximum flow on the graph in which each node is two nodes joined by
+        an edge of capacity 1 finds it (Menger's theorem); the cut is at the border of what the row still reaches.
+
+        Raises:
+            DependenceError: If ``row`` is a target or has an edge to one, so that nothing lies between.
+        """
+        ends = sorted({self._node(node) for node in targets})
+        touched = set(ends) & {self._node(row), *self.adjacency[row]}
+        if touched:
+            raise DependenceError(
+                f"node {row} has an edge to node {min(touched)} or is it; expected targets that other nodes separate",
+                node=row,
+            )
+        if not ends:
+            return ()
+        network = self._split(np.array(ends))
+        source, sink = 2 * row + 1, 2 * self.nodes
+        left = network - maximum_flow(network, source, sink).flow
+        left.data[left.data < 0] = 0
+        left.eliminate_zeros()
+        inside = np.zeros(2 * self.nodes + 1, dtype=bool)
+        inside[breadth_first_order(left, source, return_predecessors=False)] = True
+        inside[2 * row] = True
+        return tuple(np.flatnonzero(inside[0:-1:2] & ~inside[1::2]).tolist())
+
+    def _split(self, ends: NDArray[np.int64]) -> csr_array:
+        """Node v is entered at 2v and left at 2v + 1; all targets lead to the sink 2 * nodes."""
+        size = self.nodes
+        each = np.arange(size)
+        through = np.ones(size, dtype=np.int32)
+        through[ends] = size
+        first, second = self.edges[:, 0], self.edges[:, 1]
+        tails = np.concatenate([2 * each, 2 * first + 1, 2 * second + 1, 2 * ends + 1])
+        heads = np.concatenate([2 * each + 1, 2 * second, 2 * first, np.full(len(ends), 2 * size)])
+        wide = np.full(2 * len(self.edges) + len(ends), size, dtype=np.int32)
+        capacity = np.concatenate([through, wide])
+        return csr_array(coo_array((capacity, (tails, heads)), shape=(2 * size + 1, 2 * size + 1)))
+
+    def _node(self, node: int) -> int:
+        if not 0 <= node < self.nodes:
+            raise DependenceError(f"node {node} does not exist; expected 0 to {self.nodes - 1}", node=node)
+        return node
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +241,8 @@ class FactorModel:
 
     Examples:
         >>> copy = Factor((0, 1), [[0.9, 0.1], [0.1, 0.9]])
-        >>> FactorModel((2, 2), (copy,)).joint().round(12).tolist()
-        [[0.45, 0.05], [0.05, 0.45]]
+        >>> FactorModel((2, 2), (copy,)).graph.neighbours(0)
+        (1,)
     """
 
     states: tuple[int, ...]
@@ -126,29 +285,6 @@ class FactorModel:
         """The Markov graph: nodes that share a factor are joined."""
         pairs = {pair for factor in self.factors for pair in combinations(sorted(factor.variables), 2)}
         return Graph(self.nodes, np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2))
-
-    def joint(self) -> NDArray[np.float64]:
-        """The probabilities of all combinations of states; shape = states, sum 1.
-
-        Raises:
-            DependenceError: If there are more than 2**22 of them, or all of them are impossible.
-        """
-        return np.exp(self.log_joint())
-
-    def log_joint(self) -> NDArray[np.float64]:
-        """The natural logarithms of `joint`, which keep tiny probabilities apart from zero."""
-        cells = math.prod(self.states)
-        if cells > MOST_CELLS or self.nodes > _MOST_AXES:
-            raise DependenceError(
-                f"the joint law of {self.nodes} nodes has {cells} probabilities; expected at most {MOST_CELLS} of at "
-                f"most {_MOST_AXES} nodes; use an influence, which needs only parts of it",
-                cells=cells,
-            )
-        total = sum_of_logs([(f.variables, log_of(f.table)) for f in self.factors], range(self.nodes), self.states)
-        scale = float(np.logaddexp.reduce(total, axis=None))
-        if scale == -math.inf:
-            raise DependenceError("the factors contradict each other: every combination of states has probability 0")
-        return np.asarray(total - scale)
 
     @cached_property
     def _parts(self) -> dict[int, list[Factor]]:

@@ -138,14 +138,11 @@ def _number(token: _Token) -> float:
 
 
 def read_bif(text: str) -> NodeTables:
-    """A Bayesian network in the Bayesian network interchange format.
+    """A Bayesian network in the Bayesian network interchange format; faults are told with their line.
 
     Understood are comments, quotes, state names with spaces and slashes, ``table``, ``default`` and one entry for each
     combination of the parents. Properties are skipped. In a ``table`` the node's own states vary slowest, as the
     format has it.
-
-    Raises:
-        DependenceError: With the number of the line, if the text is no such network.
     """
     tokens = _Tokens(_bif_tokens(text))
     states: dict[str, list[str]] = {}
@@ -153,7 +150,11 @@ def read_bif(text: str) -> NodeTables:
     while tokens:
         word = tokens.take()
         if word.text == "network" and not word.mark:
-            _skip_block(tokens)
+            tokens.until("{")
+            depth = 1
+            while depth:
+                token = tokens.take()
+                depth += {"{": 1, "}": -1}.get(token.text, 0) if token.mark else 0
         elif word.text == "variable" and not word.mark:
             _read_variable(tokens, states)
         elif word.text == "probability" and not word.mark:
@@ -166,20 +167,9 @@ def read_bif(text: str) -> NodeTables:
     tables = {node: block.nodes_table(states) for node, block in blocks.items()}
     missing = states.keys() - blocks.keys()
     if missing or not states:
-        raise _fault(tokens.line, f"there is no probability of {_some(missing)}", "one for every variable", "add it")
+        which = repr(min(missing)) if missing else "any variable"
+        raise _fault(tokens.line, f"there is no probability of {which}", "one for every variable", "add it")
     return {node: tables[node] for node in states}
-
-
-def _some(names: Any) -> str:
-    return repr(min(names)) if names else "any variable"
-
-
-def _skip_block(tokens: _Tokens) -> None:
-    tokens.until("{")
-    depth = 1
-    while depth:
-        token = tokens.take()
-        depth += {"{": 1, "}": -1}.get(token.text, 0) if token.mark else 0
 
 
 def _read_variable(tokens: _Tokens, states: dict[str, list[str]]) -> None:
@@ -210,69 +200,59 @@ def _read_variable(tokens: _Tokens, states: dict[str, list[str]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """One ``probability`` block: the numbers as they stand."""
+    """One ``probability`` block: the numbers of "table", "default" or states of the parents as they stand."""
 
     node: str
     parents: tuple[str, ...]
     line: int
-    table: list[float] | None
-    default: list[float] | None
-    entries: dict[tuple[str, ...], tuple[int, list[float]]]
+    found: dict[str | tuple[str, ...], tuple[int, list[float]]]
 
     def nodes_table(self, states: Mapping[str, Sequence[str]]) -> tuple[int, tuple[str, ...], NDArray[np.float64]]:
         unknown = [name for name in (self.node, *self.parents) if name not in states]
         if unknown:
             raise _fault(self.line, f"{unknown[0]!r} is no variable", "names of variables", "declare it")
         own, above = len(states[self.node]), [len(states[name]) for name in self.parents]
-        if self.table is not None:
-            if len(self.table) != own * math.prod(above):
-                raise self._count(len(self.table), own * math.prod(above))
-            return own, self.parents, np.moveaxis(np.reshape(self.table, (own, *above)), 0, -1)
+        if "table" in self.found:
+            values = self._values("table", own * math.prod(above))
+            return own, self.parents, np.moveaxis(np.reshape(values, (own, *above)), 0, -1)
         table = np.full((*above, own), np.nan)
-        if self.default is not None:
-            if len(self.default) != own:
-                raise self._count(len(self.default), own)
-            table[...] = self.default
-        for labels, (line, values) in self.entries.items():
-            if len(labels) != len(above) or any(s not in states[p] for p, s in zip(self.parents, labels, strict=True)):
+        if "default" in self.found:
+            table[...] = self._values("default", own)
+        for labels in [key for key in self.found if key != "default"]:
+            given = list(zip(self.parents, labels, strict=False))
+            if len(labels) != len(above) or any(label not in states[parent] for parent, label in given):
+                line = self.found[labels][0]
                 raise _fault(line, f"{labels} are no states of {self.parents}", "one of each parent", "mend the line")
-            if len(values) != own:
-                raise self._count(len(values), own, line)
-            table[tuple(states[p].index(s) for p, s in zip(self.parents, labels, strict=True))] = values
+            table[tuple(states[parent].index(label) for parent, label in given)] = self._values(labels, own)
         if np.isnan(table).any():
             raise _fault(self.line, f"parents of {self.node!r} have combinations without an entry", "all", "add them")
         return own, self.parents, table
 
-    def _count(self, found: int, expected: int, line: int | None = None) -> DependenceError:
-        return _fault(line or self.line, f"{self.node!r} has {found} probabilities", f"{expected}", "mend the entry")
+    def _values(self, key: str | tuple[str, ...], expected: int) -> list[float]:
+        line, values = self.found[key]
+        if len(values) != expected:
+            raise _fault(line, f"{self.node!r} has {len(values)} probabilities", f"{expected}", "mend the entry")
+        return values
 
 
 def _read_probability(tokens: _Tokens) -> _Block:
     line = tokens.expect("(").line
     head, mark = tokens.until("|", ")")
-    node = " ".join(token.text for token in head)
-    parents: tuple[str, ...] = ()
-    if mark == "|":
-        parents = tuple(_listed(tokens.until(")")[0]))
+    parents = tuple(_listed(tokens.until(")")[0])) if mark == "|" else ()
+    block = _Block(" ".join(token.text for token in head), parents, line, {})
     opening = tokens.expect("{", ";")
-    found: dict[str, list[float]] = {}
-    entries: dict[tuple[str, ...], tuple[int, list[float]]] = {}
-    while opening.text == "{":
-        token = tokens.take()
-        if token.mark and token.text == "}":
-            break
-        if token.mark and token.text == "(":
-            labels = tuple(_listed(tokens.until(")")[0]))
-            if labels in entries:
-                raise _fault(token.line, f"the entry {labels} comes twice", "each once", "remove one")
-            entries[labels] = token.line, _numbers(tokens.until(";")[0])
-        elif token.text in ("table", "default") and not token.mark:
-            found[token.text] = _numbers(tokens.until(";")[0])
-        elif token.text == "property" and not token.mark:
-            tokens.until(";")
-        else:
-            raise _fault(token.line, f"found {token.text!r}", "table, default, an entry or '}'", "mend the line")
-    return _Block(node, parents, line, found.get("table"), found.get("default"), entries)
+    while opening.text == "{" and not ((token := tokens.take()).mark and token.text == "}"):
+        key: str | tuple[str, ...] = token.text
+        if token.mark and key == "(":
+            key = tuple(_listed(tokens.until(")")[0]))
+            if key in block.found:
+                raise _fault(token.line, f"the entry {key} comes twice", "each once", "remove one")
+        elif token.mark or key not in ("table", "default", "property"):
+            raise _fault(token.line, f"found {key!r}", "table, default, an entry or '}'", "mend the line")
+        listed, _ = tokens.until(";")
+        if key != "property":
+            block.found[key] = token.line, _numbers(listed)
+    return block
 
 
 def read_uai_bayes(text: str) -> NodeTables:
@@ -280,9 +260,6 @@ def read_uai_bayes(text: str) -> NodeTables:
 
     What follows a # is a comment. In a table the last node varies fastest, as the format has it; pyAgrum 3 writes
     tables of nodes with several parents in another order: take such networks from the library itself or as BIF.
-
-    Raises:
-        DependenceError: With the number of the line, if the text is no such network.
     """
     states, factors = _read_uai(text, "BAYES")
     nodes: NodeTables = {}
@@ -297,11 +274,7 @@ def read_uai_bayes(text: str) -> NodeTables:
 
 
 def read_uai_markov(text: str) -> FactorList:
-    """A Markov network in the UAI format (preamble ``MARKOV``); nodes are named "0", "1", ....
-
-    Raises:
-        DependenceError: With the number of the line, if the text is no such network.
-    """
+    """A Markov network in the UAI format (preamble ``MARKOV``); nodes are named "0", "1", ...."""
     return _read_uai(text, "MARKOV")
 
 
@@ -349,11 +322,7 @@ def _expect(given: Any, what: str, *methods: str) -> None:
 
 
 def pyagrum_nodes(network: Any) -> NodeTables:
-    """The nodes of a ``pyagrum.BayesNet``.
-
-    Raises:
-        DependenceError: If it is none.
-    """
+    """The nodes of a ``pyagrum.BayesNet``."""
     _expect(network, "pyagrum.BayesNet", "names", "cpt")
     nodes: NodeTables = {}
     for name in sorted(network.names()):
@@ -364,11 +333,7 @@ def pyagrum_nodes(network: Any) -> NodeTables:
 
 
 def pyagrum_factors(network: Any) -> FactorList:
-    """The states and factors of a ``pyagrum.MarkovRandomField``.
-
-    Raises:
-        DependenceError: If it is none.
-    """
+    """The states and factors of a ``pyagrum.MarkovRandomField``."""
     _expect(network, "pyagrum.MarkovRandomField", "names", "variable", "factors", "factor")
     states = {name: network.variable(name).domainSize() for name in sorted(network.names())}
     scopes = [tuple(network.factor(nodes).names) for nodes in network.factors()]
@@ -384,13 +349,7 @@ def _pyagrum_table(tensor: Any, order: Sequence[str]) -> NDArray[np.float64]:
 
 
 def pgmpy_nodes(model: Any) -> NodeTables:
-    """The nodes of a discrete Bayesian network of pgmpy, by its ``get_cpds()``.
-
-    Tables have the node's own states first there; states of parents are put in the order of the parent's own table.
-
-    Raises:
-        DependenceError: If it is none, or its tables do not agree.
-    """
+    """The nodes of a discrete Bayesian network of pgmpy, whose tables have the own states first."""
     _expect(model, "discrete Bayesian network of pgmpy", "get_cpds")
     cpds = {cpd.variables[0]: cpd for cpd in model.get_cpds()}
     own = {name: cpd.state_names[name] for name, cpd in cpds.items()}
@@ -402,11 +361,7 @@ def pgmpy_nodes(model: Any) -> NodeTables:
 
 
 def pgmpy_factors(model: Any) -> FactorList:
-    """The states and factors of a discrete Markov network of pgmpy, by its ``get_factors()``.
-
-    Raises:
-        DependenceError: If it is none, or its tables do not agree.
-    """
+    """The states and factors of a discrete Markov network of pgmpy."""
     _expect(model, "discrete Markov network of pgmpy", "get_factors")
     factors = model.get_factors()
     first: dict[Any, Sequence[Any]] = {}
@@ -431,11 +386,7 @@ def _pgmpy_table(factor: Any, order: Mapping[Any, Sequence[Any]]) -> NDArray[np.
 
 
 def text_of(path: str | Path) -> str:
-    """The text of a file.
-
-    Raises:
-        DependenceError: If it cannot be read or is no text.
-    """
+    """The text of a file, refused if it cannot be read or is no text."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

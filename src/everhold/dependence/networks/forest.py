@@ -1,21 +1,21 @@
 """Forests of rows: conditional laws along every edge, and what follows from them, for all nodes at once.
 
-Nodes are kept in breadth-first order, each tree from its root, so that a level is a slice and siblings stand together.
-Every function here works on whole levels or on all edges: 100,000 nodes take seconds.
+Laws come from messages in natural logarithms, so that a tiny probability never becomes a zero. What follows is computed
+on whole levels or on all edges, with the nodes of a tree in breadth-first order: 100,000 nodes take seconds.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order
 
-from everhold.dependence.networks.inference import forest_law
+from everhold.dependence.networks.factors import log_of, log_sum
+from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,13 +25,122 @@ if TYPE_CHECKING:
     from everhold.dependence.networks.factors import FactorModel
 
     Floats = NDArray[np.float64]
+    Logs = NDArray[np.float64]
 
-__all__ = ["MOST_STATES", "Forest", "forest"]
+__all__ = ["MOST_STATES", "Forest", "ForestLaw", "divided", "forest", "forest_law", "is_forest_model"]
 
 MOST_STATES = 12
 """Nodes with more states are not treated as trees: all pairs of states are looked at along every edge."""
 
+_MOST_STATES_IN_SETS = 3
 _SAFETY = 1.0 + 1e-9  # rounding errors of bounds are far below it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForestLaw:
+    """Marginals and the conditional laws along every edge of a forest, as logarithms.
+
+    States are padded to the largest number k of states of a node; what does not exist has -infinity.
+
+    Attributes:
+        states: Number of states of each node.
+        levels: The nodes by depth below their root, siblings side by side.
+        parent: The node above each, -1 for roots; shape (nodes,).
+        marginals: ln P[x_v]; shape (nodes, k).
+        down: ln P[x_v | x_parent], shape (nodes, k of the parent, k of the node); unused for roots.
+        up: ln P[x_parent | x_v], shape (nodes, k of the node, k of the parent).
+    """
+
+    states: tuple[int, ...]
+    levels: tuple[NDArray[np.int64], ...]
+    parent: NDArray[np.int64]
+    marginals: Logs
+    down: Logs
+    up: Logs
+
+    def kernel(self, node: int, other: int) -> Logs:
+        """Logarithms of P[x_other | x_node] for two neighbours; shape (states of node, states of other)."""
+        whole = self.down[other] if self.parent[other] == node else self.up[node]
+        return np.asarray(whole[: self.states[node], : self.states[other]])
+
+
+@lru_cache(maxsize=8)
+def forest_law(model: FactorModel) -> ForestLaw:
+    """Messages up and down a forest, one step for each depth.
+
+    Raises:
+        DependenceError: If the graph has a cycle, a factor has more than two nodes, or all states of a component are
+            impossible.
+    """
+    if not is_forest_model(model):
+        raise DependenceError("the model has a cycle or a factor of three nodes; expected a forest with pairs only")
+    levels, parent = _levels(model)
+    size = max(model.states)
+    if model.nodes * size * size > 2**27:
+        raise DependenceError(f"{model.nodes} nodes of up to {size} states are too many; expected fewer states")
+    alone, pairs = _potentials(model, parent, size)
+    down = pairs
+    for level in reversed(levels[1:]):
+        both = pairs[level] + alone[level][:, None, :]
+        message = log_sum(both, axis=2)
+        down[level] = divided(both, message[:, :, None])
+        top = message.max(axis=1, keepdims=True)  # taken out, so that long sums keep their precision
+        np.add.at(alone, parent[level], np.where(top > -math.inf, message - top, message))
+    roots = levels[0]
+    law = np.full((model.nodes, size), -math.inf)
+    scale = log_sum(alone[roots], axis=1)
+    if np.any(scale == -math.inf):
+        raise DependenceError("the factors contradict each other: every combination of states has probability 0")
+    law[roots] = alone[roots] - scale[:, None]
+    up = np.full_like(down, -math.inf)
+    for level in levels[1:]:
+        both = law[parent[level]][:, :, None] + down[level]
+        law[level] = log_sum(both, axis=1)
+        up[level] = divided(both, law[level][:, None, :]).transpose(0, 2, 1)
+    return ForestLaw(model.states, tuple(levels), parent, law, down, up)
+
+
+@lru_cache(maxsize=64)
+def is_forest_model(model: FactorModel) -> bool:
+    """Whether messages along edges are enough: no cycle, and no factor of more than two nodes."""
+    return all(len(factor.variables) <= 2 for factor in model.factors) and model.graph.is_forest()
+
+
+def _levels(model: FactorModel) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """The nodes by depth below the first node of their component, and the node above each."""
+    level = np.unique(model.graph.components(), return_index=True)[1].tolist()
+    levels = []
+    adjacency, above = model.graph.adjacency, [-1] * model.nodes
+    while level:
+        levels.append(np.array(level, dtype=np.int64))
+        below = []
+        for node in level:
+            for other in adjacency[node]:
+                if other != above[node]:
+                    above[other] = node
+                    below.append(other)
+        level = below
+    return levels, np.array(above, dtype=np.int64)
+
+
+def _potentials(model: FactorModel, parent: NDArray[np.int64], size: int) -> tuple[Logs, Logs]:
+    alone = np.where(np.arange(size) < np.array(model.states)[:, None], 0.0, -math.inf)
+    pairs = np.zeros((model.nodes, size, size))
+    above = parent.tolist()
+    for factor in model.factors:
+        logs, nodes = log_of(factor.table), factor.variables
+        if len(nodes) == 1:
+            alone[nodes[0], : len(logs)] += logs
+        else:
+            child, table = (nodes[1], logs) if above[nodes[1]] == nodes[0] else (nodes[0], logs.T)
+            pairs[child, : table.shape[0], : table.shape[1]] += table
+    return alone, pairs
+
+
+def divided(left: Logs, right: Logs) -> Logs:
+    """The logarithms of a quotient of logarithms with left <= right; 0 over 0 is 0."""
+    with np.errstate(invalid="ignore"):
+        return np.where(left == -math.inf, -math.inf, left - right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,31 +176,19 @@ class Forest:
         return _variation(self.up)
 
     def _children_sum(self, values: Floats) -> Floats:
-        """The sum of the values of the children, for every node."""
         inner = self.above >= 0
         return np.bincount(self.above[inner], weights=values[inner], minlength=len(self.above)).astype(np.float64)
 
-    def sizes_below(self) -> Floats:
-        """Number of rows in the subtree of every node."""
-        sizes = self.counted.copy()
-        for first, last in self._levels_from_below():
-            np.add.at(sizes, self.above[first:last], sizes[first:last])
-        return sizes
-
     def _levels_from_below(self) -> list[tuple[int, int]]:
         """Bounds of all levels but the roots', the deepest first."""
-        bounds = self.levels.tolist()
-        return list(pairwise(bounds))[:0:-1]
+        return list(pairwise(self.levels.tolist()))[:0:-1]
 
     def expected_changes(self) -> Floats:
-        """``D_i``: at most so many rows from i on are expected to differ when i does, parents first (S5), shape (n,).
-
-        With all nodes before i given, a node differs only if its parent does, and then with probability kappa at most:
-        ``D_i <= 1 + sum over children of kappa D_child``, and no more than the rows of the subtree.
-        """
-        changes, sizes = self.counted.copy(), self.sizes_below()
-        bounds = self.levels.tolist()
-        for first, last in list(pairwise(bounds))[::-1]:
+        """``D_i``: no more rows from i on are expected to differ when i does, parents first (S5); shape (n,)."""
+        changes, sizes = self.counted.copy(), self.counted.copy()  # and the rows of each subtree
+        for first, last in self._levels_from_below():
+            np.add.at(sizes, self.above[first:last], sizes[first:last])
+        for first, last in [*self._levels_from_below(), (0, int(self.levels[1]))]:
             level = changes[first:last] = np.minimum(changes[first:last] * _SAFETY, sizes[first:last])
             inner = self.above[first:last] >= 0
             np.add.at(changes, self.above[first:last][inner], (self.kappa_down[first:last] * level)[inner])
@@ -101,9 +198,7 @@ class Forest:
         """``E z^H`` for a law of H that is not below the number of rows that differ (S4), shape (n, points).
 
         H is the number of rows in the cluster of i when every edge, seen away from i, is open with probability kappa
-        independently of the others. Away from i a node differs only if the one before it does, and then, under the
-        best coupling of the two laws given the two states, with probability kappa at most, whatever happened in other
-        branches: edge by edge the differing nodes are a part of the cluster. If x = x', only row i differs.
+        independently of the others (docs/theory/networks). If x = x', only row i differs.
         """
         z = points[None, :]
         factor = np.where(self.counted[:, None] > 0, z, 1.0 + 0.0j)
@@ -139,9 +234,6 @@ class Forest:
 
     def ball_quilts(self, radii: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Quilts of all nodes at distance r + 1 from a row, everything within distance r being nearby (S4).
-
-        Given the row, its branches are independent, so influences of branches add up. Inside a branch the influence of
-        a node on the far end is that of its neighbour, contracted by the law along the edge (`_contracted`).
 
         Args:
             radii: Increasing r, from 0 on.
@@ -195,13 +287,7 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class _Edge:
-    """How influence shrinks along edges with the given kernels.
-
-    Attributes:
-        sets: Pairs ``(K_A(x), K_A(x'))`` for two states and the sets A that can be the worst, each of shape (n, sets).
-        kappa: Largest total variation, shape (n,).
-        most: Logarithm of the largest ratio, shape (n,).
-    """
+    """How influence shrinks along edges: pairs of sets of states, largest total variation, log of the largest ratio."""
 
     sets: list[tuple[Floats, Floats]]
     kappa: Floats
@@ -223,12 +309,7 @@ class _Edge:
         return cls(sets, _variation(kernels), most)
 
     def contracted(self, influence: Floats) -> Floats:
-        """The influence of a node on what its neighbour influences by ``influence`` = b.
-
-        With ``p_c`` in ``[m, m e^b]`` for the neighbour's states c, ``sum_c K(c|x) p_c / sum_c K(c|x') p_c`` is largest
-        where ``p_c = m e^b`` on a set A of states with the largest ``K(c|x)/K(c|x')``, and m elsewhere. It is at most
-        ``1 + kappa (e^b - 1)`` and at most the largest ratio of the kernel.
-        """
+        """The influence of a node on what its neighbour influences by b (docs/theory/networks has the proof)."""
         rest = np.exp(-influence)  # 0 where b is infinite
         with np.errstate(over="ignore"):
             plain = np.minimum(np.log1p(self.kappa * np.expm1(np.minimum(influence, 700.0))), influence)
@@ -240,9 +321,6 @@ class _Edge:
             ratios = _log_ratio(rest[:, None] + p * (1.0 - rest[:, None]), rest[:, None] + q * (1.0 - rest[:, None]))
             worst = np.maximum(worst, ratios.max(axis=1, initial=0.0))
         return np.minimum(worst, least)
-
-
-_MOST_STATES_IN_SETS = 3
 
 
 def _log_ratio(p: Floats, q: Floats) -> Floats:
@@ -268,36 +346,21 @@ def _nonzero(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
 
 
 def forest(model: FactorModel, counted: NDArray[np.bool_]) -> Forest:
-    """The forest of a model without cycles.
-
-    Args:
-        model: The joint law.
-        counted: Whether a node is a row, shape (nodes,).
+    """The forest of a model without cycles, with whether each node is a row.
 
     Raises:
         DependenceError: If the graph has a cycle, or all states of a tree are impossible.
     """
     law = forest_law(model)
-    order, above, levels = _breadth_first(law.parent)
+    order = np.concatenate(law.levels)
+    place = np.empty(model.nodes, dtype=np.int64)
+    place[order] = np.arange(model.nodes)
+    parent = law.parent[order]
+    above = np.where(parent >= 0, place[parent], -1)
+    levels = np.cumsum([0, *map(len, law.levels)])
     probabilities = np.exp(law.marginals[order])
     inner = above >= 0
     down, up = np.zeros(law.down.shape), np.zeros(law.up.shape)
     down[inner] = np.exp(law.down[order[inner]]) * (probabilities[above[inner]] > 0)[:, :, None]
     up[inner] = np.exp(law.up[order[inner]]) * (probabilities[inner] > 0)[:, :, None]
     return Forest(order, above, levels, counted[order].astype(np.float64), down, up, probabilities)
-
-
-def _breadth_first(parent: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Order, parents' places and bounds of the levels; one more node above all roots makes the forest a tree."""
-    count = len(parent)
-    roots = int(np.sum(parent < 0))
-    tails = np.where(parent < 0, count, parent)
-    arrows = coo_array((np.ones(count, dtype=np.int8), (tails, np.arange(count))), shape=(count + 1, count + 1))
-    order, before = breadth_first_order(arrows.tocsr(), count)
-    place = np.empty(count + 1, dtype=np.int64)
-    place[order] = np.arange(-1, count)
-    above = place[before[order[1:]]]
-    levels = [0, roots]
-    while levels[-1] < count:
-        levels.append(int(np.searchsorted(above, levels[-1])))
-    return order[1:].astype(np.int64), above, np.array(levels)

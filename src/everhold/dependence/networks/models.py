@@ -9,42 +9,51 @@ import operator
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
-from everhold.dependence.base import DependenceModel, require_rows
-from everhold.dependence.leakage import LeakageCurve
+from everhold.dependence.base import DependenceModel, LeakageCurve, require_rows
 from everhold.dependence.networks import files as network_files
-from everhold.dependence.networks.concentration import (
+from everhold.dependence.networks.bounds import (
+    NetworkParts,
     bayesian_changes,
     dobrushin_changes,
     forest_changes,
+    nearby_price,
     proxy_variance,
+    row_classes,
 )
 from everhold.dependence.networks.factors import Factor, FactorModel
-from everhold.dependence.networks.leakage import NetworkParts, nearby_price, row_classes
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+    from typing import Unpack
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.dependence.base import RowStructure
-    from everhold.dependence.leakage import RowClass
-    from everhold.dependence.networks.graph import Graph
+    from everhold.dependence.base import RowClass, RowStructure
+    from everhold.dependence.networks.factors import Graph
     from everhold.privacy.curves import PrivacyCurve
 
     Floats = NDArray[np.float64]
     States = int | Sequence[Any]
 
-__all__ = ["BayesianNetwork", "MarkovNetwork", "Network"]
+__all__ = ["BayesianNetwork", "MarkovNetwork", "Network", "NodeSettings"]
 
-_ENTRIES = frozenset({"row", "training", "names", "states", "latent", "tables", "table_of"})
 _SUM_TOLERANCE = 1e-6
 _SUM_ROUNDING = 1e-12  # smaller deviations from 1 are left alone, so that plain data come back as they were
+
+
+class NodeSettings(TypedDict, total=False):
+    """What every network may be told about its nodes; see `BayesianNetwork`."""
+
+    row: str | None
+    latent: Collection[str]
+    training: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -64,6 +73,19 @@ class Network(DependenceModel):
         training: "independent" if training rows are declared independent of all nodes; None if there are none.
     """
 
+    entries: ClassVar[Mapping[str, str]] = {
+        "row": "column that names the node of a row",
+        "training": "training rows",
+        "names": "nodes",
+        "states": "number of states of each node",
+        "latent": "nodes without a row, by number from 0",
+        "tables": "tables of numbers",
+        "table_of": "which table each node or factor has, by number from 0",
+    }
+    value_words: ClassVar[Mapping[tuple[str, str], str]] = {
+        ("training", "independent"): "independent of all sealed rows"
+    }
+
     names: tuple[str, ...]
     states: tuple[int, ...]
     scopes: tuple[tuple[int, ...], ...]
@@ -73,18 +95,18 @@ class Network(DependenceModel):
     latent: tuple[int, ...]
     training: str | None
 
-    _title: ClassVar[str]
+    _axes: ClassVar[str]
 
     def _set(
         self,
-        states: Mapping[str, States],
-        tables: Iterable[tuple[tuple[str, ...], Floats]],
+        states: Mapping[str, int],
+        tables: Iterable[tuple[tuple[str, ...], ArrayLike]],
         *,
         row: str | None,
         latent: Collection[str],
         training: str | None,
     ) -> None:
-        """Fill in everything; the tables are known to make sense."""
+        """Check and fill in everything; each table object is checked once, and kept alive with its check."""
         names = tuple(states)
         place = {name: node for node, name in enumerate(names)}
         unknown = [name for name in latent if name not in place]
@@ -98,7 +120,16 @@ class Network(DependenceModel):
         distinct: dict[Any, int] = {}
         kept: list[Floats] = []
         scopes, table_of = [], []
-        for scope, table in tables:
+        checked: dict[int, tuple[Any, Floats]] = {}
+        for scope, given in tables:
+            if id(given) not in checked:
+                checked[id(given)] = given, self._checked(scope, given)
+            table = checked[id(given)][1]
+            expected = tuple(states[name] for name in scope)
+            if table.shape != expected:
+                raise DependenceError(
+                    f"the {self._table_name(scope)} has shape {table.shape}; expected {expected}, {self._axes}"
+                )
             key = (table.shape, table.tobytes())
             if key not in distinct:
                 distinct[key] = len(kept)
@@ -107,7 +138,7 @@ class Network(DependenceModel):
             table_of.append(distinct[key])
         values = {
             "names": names,
-            "states": tuple(_state_count(name, given) for name, given in states.items()),
+            "states": tuple(states.values()),
             "scopes": tuple(scopes),
             "tables": tuple(kept),
             "table_of": tuple(table_of),
@@ -117,6 +148,16 @@ class Network(DependenceModel):
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @staticmethod
+    @abstractmethod
+    def _table_name(scope: tuple[str, ...]) -> str:
+        """What a table is called in messages."""
+
+    @classmethod
+    @abstractmethod
+    def _checked(cls, scope: tuple[str, ...], given: ArrayLike) -> Floats:
+        """A table of which every number makes sense, read-only."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
@@ -253,7 +294,7 @@ class Network(DependenceModel):
         hidden = f", {len(self.latent):,} of them without a row," if self.latent else ""
         training = "; the training rows are independent of all of them" if self.training else ""
         return (
-            f"the sealed rows{which} are the nodes of a given {self._title} of {len(self.names):,} nodes{hidden} in "
+            f"the sealed rows{which} are the nodes of a given {self.title} of {len(self.names):,} nodes{hidden} in "
             f"{len(sizes):,} independent components of at most {int(sizes.max()):,} (digest {self.digest[:12]}); given "
             f"its node's state, a row's record is independent of everything else{training}"
         )
@@ -330,8 +371,20 @@ class BayesianNetwork(Network):
     """
 
     kind: ClassVar[str] = "bayesian_network"
-    entries: ClassVar[frozenset[str]] = _ENTRIES | {"parents"}
-    _title: ClassVar[str] = "Bayesian network"
+    title: ClassVar[str] = "Bayesian network"
+    rows_are: ClassVar[str] = "rows in a Bayesian network"
+    how_to_tell: ClassVar[tuple[str, ...]] = (
+        "The assumption is wrong if rows influence each other along lines that the network does not have, or more "
+        "strongly than its tables say.",
+        "To check, compare the tables with what is known from elsewhere, and ask what rows share besides their parents "
+        "in the network.",
+        "If it is wrong, the intervals may be too narrow. Add the missing lines, or declare whole families as groups.",
+    )
+    entries: ClassVar[Mapping[str, str]] = {
+        **Network.entries,
+        "parents": "parents of each node, by number from 0",
+    }
+    _axes: ClassVar[str] = "the states of its parents and then its own"
 
     def __init__(
         self,
@@ -342,9 +395,8 @@ class BayesianNetwork(Network):
         training: str | None = None,
     ) -> None:
         counts = {name: _state_count(name, node[0]) for name, node in nodes.items()}
-        seen: dict[int, tuple[Any, Floats]] = {}  # one check for each table object; it is kept alive with its check
         tables = []
-        for name, (_, parents, given) in nodes.items():
+        for name, (_, parents, table) in nodes.items():
             scope = (*parents, name)
             unknown = [parent for parent in parents if parent not in counts]
             if unknown or len(set(scope)) != len(scope):
@@ -353,62 +405,59 @@ class BayesianNetwork(Network):
                     f"node {name!r} has the parents {tuple(parents)}, of which {wrong!r} is no node, is twice there or "
                     "is the node itself; expected names of other nodes, each once"
                 )
-            if id(given) not in seen:
-                seen[id(given)] = given, _probabilities(name, given)
-            table = seen[id(given)][1]
-            expected = tuple(counts[node] for node in scope)
-            if table.shape != expected:
-                raise DependenceError(
-                    f"the table of node {name!r} has shape {table.shape}; expected {expected}, the states of its "
-                    "parents and then its own"
-                )
             tables.append((scope, table))
         self._set(counts, tables, row=row, latent=latent, training=training)
         _ = self.topological_order
 
+    @staticmethod
+    def _table_name(scope: tuple[str, ...]) -> str:
+        return f"table of node {scope[-1]!r}"
+
+    @classmethod
+    def _checked(cls, scope: tuple[str, ...], given: ArrayLike) -> Floats:
+        try:
+            table = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DependenceError(
+                f"the {cls._table_name(scope)} is no table of numbers; expected probabilities"
+            ) from None
+        if table.ndim < 1 or not table.size or not np.all((table >= 0.0) & (table <= 1.0 + _SUM_TOLERANCE)):
+            raise DependenceError(f"the {cls._table_name(scope)} is empty or not within [0, 1]; expected probabilities")
+        sums = table.sum(axis=-1, keepdims=True)
+        worst = float(sums.ravel()[np.argmax(np.abs(sums - 1.0))])
+        if abs(worst - 1.0) > _SUM_TOLERANCE:
+            raise DependenceError(
+                f"the probabilities of node {scope[-1]!r} sum to {worst:.9g} for some parents' states; expected 1; its "
+                "own states are the last axis of the table",
+                node=scope[-1],
+            )
+        table = np.where(np.abs(sums - 1.0) > _SUM_ROUNDING, table / sums, table)
+        table.setflags(write=False)
+        return table
+
     @cached_property
     def topological_order(self) -> tuple[int, ...]:
         """The nodes, parents before children."""
-        missing = [len(scope) - 1 for scope in self.scopes]
-        children: list[list[int]] = [[] for _ in self.scopes]
-        for node, scope in enumerate(self.scopes):
-            for parent in scope[:-1]:
-                children[parent].append(node)
-        order = [node for node, count in enumerate(missing) if not count]
-        for node in order:
-            for child in children[node]:
-                missing[child] -= 1
-                if not missing[child]:
-                    order.append(child)
-        if len(order) < len(missing):
-            stuck = min(set(range(len(missing))) - set(order))
+        try:
+            return tuple(TopologicalSorter({scope[-1]: scope[:-1] for scope in self.scopes}).static_order())
+        except CycleError as fault:
+            node = self.names[min(fault.args[1])]
             raise DependenceError(
-                f"the arrows above node {self.names[stuck]!r} lead in a circle; expected no node above itself",
-                node=self.names[stuck],
-            )
-        return tuple(order)
+                f"the arrows above node {node!r} lead in a circle; expected no node above itself", node=node
+            ) from None
 
     def _changes(self) -> list[Floats]:
         return [bayesian_changes(self._parts, self.topological_order)]
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | Path,
-        *,
-        row: str | None = None,
-        latent: Collection[str] = (),
-        training: str | None = None,
-        tolerance: float = 2e-3,
-    ) -> Self:
+    def from_file(cls, path: str | Path, *, tolerance: float = 2e-3, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a BIF or UAI file, by the ending of its name.
 
         Args:
             path: The file; a name that ends in ``.bif`` or ``.uai``.
-            row: As in the constructor; nodes of UAI files are named "0", "1", ....
-            latent: As in the constructor.
-            training: As in the constructor.
             tolerance: By how much sums of probabilities may differ from 1; files round. They are then scaled to 1.
+            **settings: ``row``, ``latent`` and ``training`` as in the constructor; nodes of UAI files are named "0",
+                "1", ....
 
         Raises:
             DependenceError: With the number of the line, if the file does not hold such a network.
@@ -416,22 +465,17 @@ class BayesianNetwork(Network):
         reader = {".bif": network_files.read_bif, ".uai": network_files.read_uai_bayes}.get(Path(path).suffix.lower())
         if reader is None:
             raise DependenceError(f"the file {Path(path).name!r} has another ending; expected .bif or .uai")
-        nodes = network_files.scaled(reader(network_files.text_of(path)), tolerance=tolerance)
-        return cls(nodes, row=row, latent=latent, training=training)
+        return cls(network_files.scaled(reader(network_files.text_of(path)), tolerance=tolerance), **settings)
 
     @classmethod
-    def from_pyagrum(
-        cls, network: Any, *, row: str | None = None, latent: Collection[str] = (), training: str | None = None
-    ) -> Self:
+    def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a ``pyagrum.BayesNet``; its variables are the nodes."""
-        return cls(network_files.pyagrum_nodes(network), row=row, latent=latent, training=training)
+        return cls(network_files.pyagrum_nodes(network), **settings)
 
     @classmethod
-    def from_pgmpy(
-        cls, model: Any, *, row: str | None = None, latent: Collection[str] = (), training: str | None = None
-    ) -> Self:
+    def from_pgmpy(cls, model: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a discrete Bayesian network of pgmpy (``get_cpds()`` gives TabularCPDs)."""
-        return cls(network_files.pgmpy_nodes(model), row=row, latent=latent, training=training)
+        return cls(network_files.pgmpy_nodes(model), **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: names, states, parents as numbers, different tables once and which one each node has."""
@@ -452,26 +496,6 @@ class BayesianNetwork(Network):
             )
         }
         return cls(nodes, **_settings(data))
-
-
-def _probabilities(name: str, given: ArrayLike) -> Floats:
-    try:
-        table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DependenceError(f"the table of node {name!r} is no table of numbers; expected probabilities") from None
-    if table.ndim < 1 or not table.size or not np.all((table >= 0.0) & (table <= 1.0 + _SUM_TOLERANCE)):
-        raise DependenceError(f"the table of node {name!r} is empty or not within [0, 1]; expected probabilities")
-    sums = table.sum(axis=-1, keepdims=True)
-    worst = float(sums.ravel()[np.argmax(np.abs(sums - 1.0))])
-    if abs(worst - 1.0) > _SUM_TOLERANCE:
-        raise DependenceError(
-            f"the probabilities of node {name!r} sum to {worst:.9g} for some parents' states; expected 1; its own "
-            "states are the last axis of the table",
-            node=name,
-        )
-    table = np.where(np.abs(sums - 1.0) > _SUM_ROUNDING, table / sums, table)
-    table.setflags(write=False)
-    return table
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -496,8 +520,17 @@ class MarkovNetwork(Network):
     """
 
     kind: ClassVar[str] = "markov_network"
-    entries: ClassVar[frozenset[str]] = _ENTRIES | {"factors"}
-    _title: ClassVar[str] = "Markov network"
+    title: ClassVar[str] = "Markov network"
+    rows_are: ClassVar[str] = "rows in a Markov network"
+    how_to_tell: ClassVar[tuple[str, ...]] = (
+        "The assumption is wrong if rows influence each other along lines that the network does not have, or more "
+        "strongly than its factors say.",
+        "To check, compare the factors with what is known from elsewhere, and ask what rows share besides their "
+        "neighbours in the network.",
+        "If it is wrong, the intervals may be too narrow. Add the missing lines, or declare components as groups.",
+    )
+    entries: ClassVar[Mapping[str, str]] = {**Network.entries, "factors": "nodes of each factor, by number from 0"}
+    _axes: ClassVar[str] = "its nodes' states"
 
     def __init__(
         self,
@@ -509,32 +542,39 @@ class MarkovNetwork(Network):
         training: str | None = None,
     ) -> None:
         counts = {name: _state_count(name, given) for name, given in states.items()}
-        seen: dict[int, tuple[Any, Floats]] = {}
         tables = []
-        for scope, given in factors:
+        for scope, table in factors:
             unknown = [name for name in scope if name not in counts]
             if unknown or not scope or len(set(scope)) != len(scope):
                 raise DependenceError(
                     f"a factor is over {tuple(scope)}; expected names of nodes, at least one and each once"
                 )
-            if id(given) not in seen:
-                seen[id(given)] = given, _potential(scope, given)
-            table = seen[id(given)][1]
-            expected = tuple(counts[name] for name in scope)
-            if table.shape != expected:
-                raise DependenceError(
-                    f"the factor over {tuple(scope)} has shape {table.shape}; expected {expected}, its nodes' states"
-                )
             tables.append((tuple(scope), table))
         self._set(counts, tables, row=row, latent=latent, training=training)
+
+    @staticmethod
+    def _table_name(scope: tuple[str, ...]) -> str:
+        return f"factor over {scope}"
+
+    @classmethod
+    def _checked(cls, scope: tuple[str, ...], given: ArrayLike) -> Floats:
+        try:
+            table = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DependenceError(f"the {cls._table_name(scope)} is no table of numbers; expected numbers") from None
+        if not table.size or not table.min() >= 0.0 or not 0.0 < table.max() < math.inf:
+            raise DependenceError(
+                f"the {cls._table_name(scope)} has negative or infinite values or only zeros; expected finite values "
+                "of at least 0, one of them positive"
+            )
+        table.setflags(write=False)
+        return table
 
     def _changes(self) -> list[Floats]:
         return []
 
     @classmethod
-    def from_file(
-        cls, path: str | Path, *, row: str | None = None, latent: Collection[str] = (), training: str | None = None
-    ) -> Self:
+    def from_file(cls, path: str | Path, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a UAI file with the preamble MARKOV; nodes are named "0", "1", ....
 
         Raises:
@@ -542,24 +582,17 @@ class MarkovNetwork(Network):
         """
         if Path(path).suffix.lower() != ".uai":
             raise DependenceError(f"the file {Path(path).name!r} has another ending; expected .uai")
-        states, factors = network_files.read_uai_markov(network_files.text_of(path))
-        return cls(states, factors, row=row, latent=latent, training=training)
+        return cls(*network_files.read_uai_markov(network_files.text_of(path)), **settings)
 
     @classmethod
-    def from_pyagrum(
-        cls, network: Any, *, row: str | None = None, latent: Collection[str] = (), training: str | None = None
-    ) -> Self:
+    def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a ``pyagrum.MarkovRandomField``; its variables are the nodes."""
-        states, factors = network_files.pyagrum_factors(network)
-        return cls(states, factors, row=row, latent=latent, training=training)
+        return cls(*network_files.pyagrum_factors(network), **settings)
 
     @classmethod
-    def from_pgmpy(
-        cls, model: Any, *, row: str | None = None, latent: Collection[str] = (), training: str | None = None
-    ) -> Self:
+    def from_pgmpy(cls, model: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a discrete Markov network of pgmpy (``get_factors()`` gives DiscreteFactors)."""
-        states, factors = network_files.pgmpy_factors(model)
-        return cls(states, factors, row=row, latent=latent, training=training)
+        return cls(*network_files.pgmpy_factors(model), **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: names, states, nodes of the factors as numbers, different tables once and which each has."""
@@ -575,17 +608,3 @@ class MarkovNetwork(Network):
         ]
         states = dict(zip(names, map(operator.index, data["states"]), strict=True))
         return cls(states, factors, **_settings(data))
-
-
-def _potential(scope: Sequence[str], given: ArrayLike) -> Floats:
-    try:
-        table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DependenceError(f"the factor over {tuple(scope)} is no table of numbers; expected numbers") from None
-    if not table.size or not table.min() >= 0.0 or not 0.0 < table.max() < math.inf:
-        raise DependenceError(
-            f"the factor over {tuple(scope)} has negative or infinite values or only zeros; expected finite values of "
-            "at least 0, one of them positive"
-        )
-    table.setflags(write=False)
-    return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,12 @@ from everhold.dependence.networks.models import BayesianNetwork
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
+    from typing import Unpack
 
     from numpy.typing import NDArray
+
+    from everhold.dependence.networks.models import NodeSettings
 
 __all__ = ["pedigree"]
 
@@ -22,9 +26,7 @@ def pedigree(
     *,
     allele_frequency: float,
     mutation: float = 0.0,
-    row: str | None = None,
-    latent: Collection[str] = (),
-    training: str | None = None,
+    **settings: Unpack[NodeSettings],
 ) -> BayesianNetwork:
     """The genotypes of families at one place of the genome, 0, 1 or 2 copies of an allele, as a Bayesian network.
 
@@ -36,9 +38,8 @@ def pedigree(
         people: Each person to (father, mother); None for a parent who is not named.
         allele_frequency: Frequency of the allele among founders, strictly between 0 and 1.
         mutation: In [0, 1/2]; 0 rules some genotypes of relatives out, so that influences on them are infinite.
-        row: The column that names the person of each row.
-        latent: People who have no row.
-        training: As in `BayesianNetwork`.
+        **settings: ``row``, the column that names the person of each row, ``latent``, people who have no row, and
+            ``training``, as in `BayesianNetwork`.
 
     Raises:
         DependenceError: If somebody is their own ancestor or has an unknown parent, or a number is out of range.
@@ -68,7 +69,7 @@ def pedigree(
     for name, parents in people.items():
         named = tuple(parent for parent in parents if parent is not None)
         nodes[name] = 3, named, tables[len(named)]
-    return BayesianNetwork(nodes, row=row, latent=latent, training=training)
+    return BayesianNetwork(nodes, **settings)
 
 
 def _genotypes(father: NDArray[np.float64], mother: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -91,31 +92,11 @@ def _refuse_impossible(people: Mapping[str, tuple[str | None, str | None]]) -> N
             )
         if parents[0] is not None and parents[0] == parents[1]:
             raise DependenceError(f"{name!r} has the same person as both parents; expected two", person=name)
-    stuck = set(people)
-    done = [name for name, parents in people.items() if parents[0] is None and parents[1] is None]
-    waiting = {name: sum(parent is not None for parent in parents) for name, parents in people.items()}
-    children: dict[str, list[str]] = {name: [] for name in people}
-    for name, parents in people.items():
-        for parent in parents:
-            if parent is not None:
-                children[parent].append(name)
-    for name in done:
-        stuck.discard(name)
-        for child in children[name]:
-            waiting[child] -= 1
-            if not waiting[child]:
-                done.append(child)
-    if stuck:
+    try:
+        TopologicalSorter(
+            {name: [parent for parent in pair if parent is not None] for name, pair in people.items()}
+        ).prepare()
+    except CycleError as fault:
         raise DependenceError(
-            f"{_on_circle(people, stuck)!r} is their own ancestor; expected parents who were born before their children"
-        )
-
-
-def _on_circle(people: Mapping[str, tuple[str | None, str | None]], stuck: set[str]) -> str:
-    """Somebody on a circle: go up inside the people whose ancestors have no end until somebody comes again."""
-    seen: list[str] = []
-    here = min(stuck)
-    while here not in seen:
-        seen.append(here)
-        here = next(parent for parent in people[here] if parent in stuck)
-    return here
+            f"{fault.args[1][0]!r} is their own ancestor; expected parents who were born before their children"
+        ) from None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from abc import abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from everhold.dependence.base import DependenceModel, require_rows
-from everhold.dependence.leakage import LeakageCurve, RowClass
+from everhold.dependence.base import DependenceModel, LeakageCurve, RowClass, require_rows
 from everhold.dependence.series.coupling import mean_tail, spread
-from everhold.dependence.series.ordered_rows import ONE_STEP
+from everhold.dependence.series.fitting import ONE_STEP
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
@@ -21,13 +21,21 @@ if TYPE_CHECKING:
     from everhold.dependence.series.coupling import Coupling, Lengths
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["SERIES_ENTRIES", "SeriesModel"]
+__all__ = ["SEEN_ROWS", "SeriesModel"]
+
+SEEN_ROWS = (
+    "Rows between the training rows and the sealed ones count as left out only if nobody who asks has seen them: "
+    "whoever knows the last visit before the sealed ones knows much about these. Which rows people have seen stands in "
+    "no file and cannot be checked here: ask them. If somebody has seen some of these rows, or rows on the other side "
+    "of the sealed ones, the intervals are too narrow."
+)
+"""What every series presupposes about rows that are left out."""
 
 _LARGEST_GAP = 10**12
 _SHORTER = 0.02  # by how much the usual sealed step may fall short of the fitted one: clocks jitter, months differ
-SERIES_ENTRIES = frozenset({"order_by", "state", "groups", "gap", "miss", "step", "lengths"})
 
 
+@dataclass(frozen=True, init=False)
 class SeriesModel(DependenceModel):
     """Rows in order, one step after the other, in one or several independent series.
 
@@ -43,6 +51,19 @@ class SeriesModel(DependenceModel):
             the mean of those that were counted; None if that is not known.
         lengths: Pairs (length, number of sealed series of that length); None until rows are sealed.
     """
+
+    entries: ClassVar[Mapping[str, str]] = {
+        "order_by": "column that puts rows in order",
+        "state": "column with the state",
+        "groups": "column whose equal values make a series",
+        "gap": "rows left out between training and sealed rows, unseen by all who ask",
+        "miss": "chance that the fit is wrong",
+        "step": "distance of the rows that it was learned from (seconds for times)",
+        "lengths": "length of series, and how many",
+    }
+    value_words: ClassVar[Mapping[tuple[str, str], str]] = {
+        ("gap", "independent"): "training rows are independent of all sealed rows"
+    }
 
     order_by: str | None
     state: str | None
@@ -199,6 +220,11 @@ class SeriesModel(DependenceModel):
     def bayesian_price(self, epsilon: float, rows: int) -> float:
         """The other rows of the longest series are nearby (an empty quilt)."""
         return max(length for length, _ in self._lengths_of(rows)) / epsilon
+
+    @property
+    def sorting_columns(self) -> tuple[str, ...]:
+        """The columns of the series and of their order, as far as they are named."""
+        return tuple(name for name in (self.groups, self.order_by) if name is not None)
 
     def bind(self, structure: RowStructure) -> Self:
         """Look up how long the series are; the training rows of a series must lie on one side of the sealed ones.

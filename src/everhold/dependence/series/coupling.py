@@ -16,7 +16,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import erf
 
-from everhold.dependence.leakage import Spread
+from everhold.dependence.base import Spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,12 +131,7 @@ class GaussianCoupling(Coupling):
 
 @dataclass(frozen=True, slots=True)
 class StepTail:
-    """A nonincreasing step function of the number of steps h.
-
-    Attributes:
-        edges: Where it may fall, increasing from 0 on, shape (k,).
-        values: What it is from each edge up to the next one; the last holds for ever, shape (k,).
-    """
+    """A nonincreasing step function of the number of steps: its value from each edge to the next, the last for ever."""
 
     edges: NDArray[np.int64]
     values: NDArray[np.float64]
@@ -156,14 +151,7 @@ class StepTail:
 
 
 def mean_tail(coupling: Coupling, longest: int, *, backward: bool, worst: bool = False) -> StepTail:
-    """The tail of the meeting time, averaged over all pairs of states.
-
-    Args:
-        coupling: The coupling.
-        longest: So many steps matter.
-        backward: Whether to look backwards in time.
-        worst: Whether to take the worst kind of pairs instead of the average.
-    """
+    """The tail of the meeting time up to ``longest`` steps, averaged over all pairs of states, or of the worst kind."""
     table = _table(coupling, _power_of_two(longest))
     fine, coarse = (table.backward, table.coarse_backward) if backward else (table.forward, table.coarse_forward)
     near, far = (_reduced(coupling, part, worst=worst) for part in (fine, coarse))
@@ -179,17 +167,10 @@ def _reduced(coupling: Coupling, tails: NDArray[np.float64], *, worst: bool) -> 
 
 @lru_cache(maxsize=256)
 def spread(coupling: Coupling, lengths: Lengths, *, lost: float = 0.0) -> Spread:
-    """The bound of the coupling, averaged over all rows of all series (S4).
+    """The bound of the coupling, averaged over all rows of all series (S4); ``lost`` may be told anyhow.
 
     A row with f rows from itself to one end of its series and b to the other has
-    ``H = min(T_forward, f) + min(T_backward, b) - 1``. Averaging over its place in a series of n rows leaves one
-    convolution: ``n P[H = k - 1]`` is ``(n - k)_+ P[F + B = k]`` where no end is reached, and
-    ``sum_a (P[F >= a] P[B = k - a] + P[F = a] P[B >= k - a])`` for k <= n where one is; all else has H = n.
-
-    Args:
-        coupling: The coupling.
-        lengths: Length and number of the series.
-        lost: Probability that the coupling reaches rows that the analyst sees.
+    ``H = min(T_forward, f) + min(T_backward, b) - 1``; docs/theory/series averages it over the places in a series.
     """
     sums = _sums(coupling, _power_of_two(max(length for length, _ in lengths)))
     total = sum(length * number for length, number in lengths)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from everhold.dependence.fit_check import warn_of_long_memory
-from everhold.dependence.series.base import SERIES_ENTRIES, SeriesModel
+from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
 from everhold.dependence.series.coupling import GaussianCoupling
-from everhold.dependence.series.fitting import bound_correlation, continuous, missed
-from everhold.dependence.series.ordered_rows import ordered_runs
+from everhold.dependence.series.fitting import bound_correlation, continuous, missed, ordered_runs
+from everhold.dependence.stretches import warn_of_long_memory
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -50,16 +49,23 @@ class GaussianAR1(SeriesModel):
     """
 
     kind: ClassVar[str] = "gaussian_ar1"
-    entries: ClassVar[frozenset[str]] = SERIES_ENTRIES | {"correlation"}
+    title: ClassVar[str] = "Gaussian autoregression of order 1"
+    rows_are: ClassVar[str] = "rows in an autoregressive series"
+    how_to_tell: ClassVar[tuple[str, ...]] = (
+        SEEN_ROWS,
+        "The assumption is wrong if the series has seasons or a trend, if its values are far from normal, or if rows "
+        "share more than this one value.",
+        "To check, look at the residuals of the training rows: they must look normal and must not be correlated with "
+        "each other, and early and late stretches must have the same mean and spread.",
+        "If it is wrong, the intervals may be too narrow. Remove season and trend first, or declare stretches of time "
+        "as groups.",
+    )
+    entries: ClassVar[Mapping[str, str]] = {
+        **SeriesModel.entries,
+        "correlation": "correlation of neighbouring rows",
+    }
 
     correlation: float
-    order_by: str | None
-    state: str | None
-    groups: str | None
-    gap: float | None
-    fit_miss: float
-    step: float | None
-    lengths: tuple[tuple[int, int], ...] | None
 
     def __init__(
         self,

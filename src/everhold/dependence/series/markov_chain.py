@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from everhold.dependence.fit_check import warn_of_long_memory
-from everhold.dependence.series.base import SERIES_ENTRIES, SeriesModel
+from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
 from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling
-from everhold.dependence.series.fitting import bound_transitions, count_transitions, missed
-from everhold.dependence.series.mixing import Chain, Contraction
-from everhold.dependence.series.ordered_rows import as_text, ordered_runs
+from everhold.dependence.series.fitting import as_text, bound_transitions, count_transitions, missed, ordered_runs
+from everhold.dependence.series.mixing import Chain, Contraction, chain_influences
+from everhold.dependence.stretches import warn_of_long_memory
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -63,19 +62,33 @@ class MarkovChain(SeriesModel):
     """
 
     kind: ClassVar[str] = "markov_chain"
-    entries: ClassVar[frozenset[str]] = SERIES_ENTRIES | {"transition", "states", "initial", "uncertainty"}
+    title: ClassVar[str] = "Markov chain"
+    rows_are: ClassVar[str] = "rows in a Markov chain"
+    how_to_tell: ClassVar[tuple[str, ...]] = (
+        SEEN_ROWS,
+        "The assumption is wrong if the past tells more about the next state than the present state does, if the "
+        "transition probabilities change with time (seasons, trends), or if rows share more than their state.",
+        "To check, compare the transition counts of early and late training rows, and count pairs of steps: given the "
+        "present state, the next one must not depend on the one before.",
+        "If it is wrong, the intervals may be too narrow. Let the state tell more, split at larger gaps, or declare "
+        "stretches of time as groups.",
+    )
+    entries: ClassVar[Mapping[str, str]] = {
+        **SeriesModel.entries,
+        "transition": "chances of the next state, one list for each state",
+        "states": "states",
+        "initial": "law of the first row of a series",
+        "uncertainty": "how far each row of the matrix may be off in all",
+    }
+    value_words: ClassVar[Mapping[tuple[str, str], str]] = {
+        **SeriesModel.value_words,
+        ("initial", "stationary"): "the stationary one",
+    }
 
     transition: tuple[tuple[float, ...], ...]
     states: tuple[str, ...]
     initial: Literal["stationary"] | tuple[float, ...]
-    order_by: str | None
-    state: str | None
-    groups: str | None
-    gap: float | None
     uncertainty: tuple[float, ...] | None
-    fit_miss: float
-    step: float | None
-    lengths: tuple[tuple[int, int], ...] | None
 
     def __init__(
         self,
@@ -264,6 +277,10 @@ class MarkovChain(SeriesModel):
         size = np.minimum(steps[:, None] + steps[None, :] - 1, longest)
         prices = np.divide(size, left, out=np.full(left.shape, math.inf), where=left > 0.0)
         return float(min(prices.min(), worst))
+
+    def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]]:
+        """The max-influence of a row on rows at a distance; only of stationary chains."""
+        return f"a stationary Markov chain of {len(self.states):,} states", chain_influences(self, distances)
 
     def _check_state(self, structure: RowStructure) -> None:
         if self.state is None:

@@ -1,75 +1,25 @@
+"""Influences of the laboratory against joint tables, other engines and each other."""
+
 import itertools
 import math
 
 import numpy as np
 import pytest
 from dependence import brute_force, tiny_models
+from dependence.quilt_samples import CLOSE, SEEDS, chain_joint, chain_model, grid, random_chain, star, tiny
 
 from everhold.dependence.networks.factors import Factor, FactorModel
-from everhold.dependence.networks.influence import (
+from everhold.dependence.networks.quilts import conditional_quilt_influence, influence_bound, quilt_behind
+from everhold.errors import DependenceError
+from everhold_lab.releases.network_quilts import chain_quilts
+from everhold_lab.theory.influences import (
     blanket_influence,
     blanket_influences,
     chain_influence,
     chain_nearby,
     chain_quilt_influences,
-    conditional_quilt_influence,
-    influence_bound,
     max_influence,
-    quilt_influence,
 )
-from everhold.dependence.networks.quilt import Quilt, chain_quilts, empty_quilt, quilt_behind, quilts_by_distance
-from everhold.errors import DependenceError
-
-CLOSE = {"rel": 1e-9, "abs": 1e-9}
-SEEDS = range(100)
-
-
-def tiny(seed):
-    kind = tiny_models.KINDS[seed % len(tiny_models.KINDS)]
-    model = tiny_models.random_model(np.random.default_rng([41, seed]), kind)
-    return model, brute_force.model_of(model)
-
-
-def quilts_of(model):
-    edges = model.edges()
-    for row in range(model.rows):
-        for nearby, cut in tiny_models.quilts(edges, row, model.rows):
-            yield Quilt(row, nearby, cut)
-
-
-def random_chain(seed, *, forbids=False):
-    generator = np.random.default_rng([43, seed])
-    size = int(generator.integers(2, 4))
-    transition = generator.dirichlet(np.full(size, 0.8), size=size)
-    initial = generator.dirichlet(np.ones(size))
-    if forbids:
-        transition[0, 1] = initial[0] = 0.0
-    return transition / transition.sum(axis=1, keepdims=True), initial / initial.sum()
-
-
-def chain_joint(transition, initial, rows):
-    joint = np.asarray(initial)
-    for _ in range(rows - 1):
-        joint = joint[..., None] * transition
-    return joint
-
-
-def chain_model(transition, initial, rows):
-    steps = (Factor((row, row + 1), transition) for row in range(rows - 1))
-    return FactorModel((len(initial),) * rows, (Factor((0,), initial), *steps))
-
-
-def star(leaves, odds):
-    table = np.array([[odds, 1.0], [1.0, odds]])
-    return FactorModel((2,) * (leaves + 1), tuple(Factor((0, leaf), table) for leaf in range(1, leaves + 1)))
-
-
-def grid(side, odds):
-    pairs = [(row, row + 1) for row in range(side * side) if (row + 1) % side]
-    pairs += [(row, row + side) for row in range(side * (side - 1))]
-    generator = np.random.default_rng(5)
-    tables = [np.exp(generator.normal(0, math.log(odds), size=(2, 2))) for _ in pairs]
-    return FactorModel((2,) * side**2, tuple(map(Factor, pairs, tables)))
 
 
 def grid_law_by_columns(model, side, fixed):
@@ -123,46 +73,6 @@ def test_blanket_influences_are_those_of_the_joint_table(seed):
     assert [max_influence(model, everything[row], row) for row in range(small.rows)] == pytest.approx(expected, **CLOSE)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_quilt_influences_are_those_of_the_joint_table(seed):
-    small, model = tiny(seed)
-    joint = small.joint()
-    for quilt in quilts_of(small):
-        expected = brute_force.influence(joint, quilt.quilt, quilt.row)
-        assert quilt_influence(model, quilt) == pytest.approx(expected, **CLOSE)
-        largest = brute_force.over_contexts(joint, quilt.quilt, quilt.row, quilt.nearby)
-        found = conditional_quilt_influence(model, quilt)
-        assert found.exact
-        assert found.value == pytest.approx(largest, **CLOSE)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_bounds_without_subsets_are_never_too_small(seed):
-    small, model = tiny(seed)
-    joint = small.joint()
-    for quilt in quilts_of(small):
-        largest = brute_force.over_contexts(joint, quilt.quilt, quilt.row, quilt.nearby)
-        bounded = conditional_quilt_influence(model, quilt, most_nearby=-1)
-        assert bounded.value >= largest - 1e-12
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_bounds_where_tables_are_too_large_are_never_too_small(seed, monkeypatch):
-    small, model = tiny(seed)
-    quilts = list(quilts_of(small))
-    exact = [influence_bound(model, quilt.quilt, quilt.row) for quilt in quilts]
-    contexts = [conditional_quilt_influence(model, quilt) for quilt in quilts]
-    for place in ("junction", "influence"):
-        monkeypatch.setattr(f"everhold.dependence.networks.{place}.MOST_CELLS", 1)
-    bounds = [influence_bound(model, quilt.quilt, quilt.row) for quilt in quilts]
-    assert all(bound.value >= true.value - 1e-12 for bound, true in zip(bounds, exact, strict=True))
-    assert all(
-        conditional_quilt_influence(model, quilt).value >= true.value - 1e-12
-        for quilt, true in zip(quilts, contexts, strict=True)
-    )
-    assert any(not bound.exact for bound in bounds) or not model.graph.edges.size
-
-
 def test_an_influence_that_needs_too_large_a_table_is_refused_with_the_number():
     model = star(24, 3.0)
     with pytest.raises(DependenceError, match="8388608"):
@@ -175,44 +85,6 @@ def test_an_influence_that_needs_too_large_a_table_is_refused_with_the_number():
 
 def _chain_of_leaves(leaves):
     return [Factor((leaf, leaf + 1), np.array([[2.0, 1.0], [1.0, 2.0]])) for leaf in range(2, leaves)]
-
-
-def test_known_side_rows_raise_the_influence_and_the_bound_sees_it():
-    # 0 - 1 - 2 with the leaf 3 at 1: knowing 3 can only be told apart by subsets of the nearby rows
-    strong = np.array([[9.0, 1.0], [1.0, 9.0]])
-    model = FactorModel(
-        (2,) * 4, (Factor((0, 1), [[90.0, 10.0], [99.0, 1.0]]), Factor((1, 2), strong), Factor((1, 3), strong))
-    )
-    quilt = quilt_behind(model.graph, 0, [2])
-    alone, largest = quilt_influence(model, quilt), conditional_quilt_influence(model, quilt)
-    assert quilt.nearby == (1, 3)
-    assert largest.exact
-    assert largest.value > alone + 0.1
-    bounded = conditional_quilt_influence(model, quilt, most_nearby=0)
-    assert not bounded.exact
-    assert bounded.value >= largest.value
-
-
-def test_the_bound_on_trees_shrinks_with_the_distance():
-    weak = np.array([[3.0, 1.0], [1.0, 3.0]])
-    spine = [(node, node + 1) for node in range(12)]
-    leaves = [(node, 13 + node) for node in range(13)]
-    model = FactorModel((2,) * 26, tuple(Factor(pair, weak) for pair in spine + leaves))
-    values = [
-        conditional_quilt_influence(model, quilt_behind(model.graph, 0, [end]), most_nearby=0).value
-        for end in range(2, 13)
-    ]
-    assert all(after < 0.6 * before for before, after in itertools.pairwise(values))
-
-
-def test_empty_quilts_and_other_components_have_no_influence():
-    model = FactorModel((2, 2, 2), (Factor((0, 1), [[1.0, 0.0], [0.0, 1.0]]),))
-    assert max_influence(model, [], 0) == 0.0
-    assert max_influence(model, [2], 0) == 0.0
-    assert quilt_influence(model, empty_quilt(model.graph, 0)) == 0.0
-    assert conditional_quilt_influence(model, empty_quilt(model.graph, 0)).value == 0.0
-    assert blanket_influence(model, 2) == 0.0
-    assert blanket_influences(model).tolist() == [math.inf, math.inf, 0.0]
 
 
 def test_impossible_contexts_are_skipped_and_a_zero_denominator_is_infinite():
@@ -311,51 +183,21 @@ def test_a_grid_of_six_by_six_is_exact():
     assert max_influence(model, quilt, row) == pytest.approx(expected, **CLOSE)
 
 
-def random_network(nodes, generator):
-    """A Bayesian network with at most three parents among the few nodes before; its factors have the child last."""
-    parents = [
-        sorted(set(generator.integers(max(0, node - 4), node, size=min(node, 3)).tolist())) for node in range(nodes)
-    ]
-    return parents, [generator.dirichlet([1.5, 1.5], size=(2,) * len(above)) for above in parents]
-
-
-def test_large_networks_agree_with_an_inference_engine():
-    engines = pytest.importorskip("pyagrum")
-    generator = np.random.default_rng(9)
-    parents, tables = random_network(200, generator)
-    factors = tuple(Factor((*above, node), tables[node]) for node, above in enumerate(parents))
-    model = FactorModel((2,) * 200, factors)
-    network = engines.BayesNet()
-    for node in range(200):
-        network.add(engines.LabelizedVariable(f"x{node}", "", 2))
-    for node, above in enumerate(parents):
-        for parent in above:
-            network.addArc(parent, node)
-        for states in itertools.product((0, 1), repeat=len(above)):
-            network.cpt(node)[{f"x{p}": s for p, s in zip(above, states, strict=True)}] = tables[node][states].tolist()
-    for row in (0, 77, 199):
-        engine = engines.LazyPropagation(network)
-        for quilt in quilts_by_distance(model.graph, row, most_radius=2)[:-1]:
-            names = [f"x{node}" for node in (row, *quilt.quilt)]
-            law = (
-                engine.evidenceJointImpact(names[1:], names[:1]).reorganize(names[1:] + names[:1]).toarray()
-            )  # the last comes first
-            expected = np.abs(np.log(law[0] / law[1])).max()
-            assert max_influence(model, quilt.quilt, row) == pytest.approx(expected, rel=1e-8)
-
-
-def test_a_network_with_too_large_cliques_is_refused_with_the_number_and_bounded():
-    model = grid(30, 1.2)
-    quilt = Quilt(0, (), (1, 30))
-    with pytest.raises(DependenceError, match=r"a table of \d+ combinations") as caught:
-        max_influence(model, quilt.quilt, 0)
-    assert caught.value.data["cells"] > 2**22
-    bound = influence_bound(model, quilt.quilt, 0)
-    assert not bound.exact
-    assert 0.0 < bound.value < math.inf
-
-
 def test_rows_that_do_not_exist_are_refused():
     for row, targets in ((-1, [1]), (0, [-1]), (0, [9])):
         with pytest.raises(DependenceError, match="does not exist"):
             max_influence(star(3, 2.0), targets, row)
+
+
+def test_other_components_are_not_influenced():
+    model = FactorModel((2, 2, 2), (Factor((0, 1), [[1.0, 0.0], [0.0, 1.0]]),))
+    assert max_influence(model, [], 0) == 0.0
+    assert max_influence(model, [2], 0) == 0.0
+    assert blanket_influence(model, 2) == 0.0
+    assert blanket_influences(model).tolist() == [math.inf, math.inf, 0.0]
+
+
+def test_a_network_with_too_large_cliques_is_refused_with_the_number():
+    with pytest.raises(DependenceError, match=r"a table of \d+ combinations") as caught:
+        max_influence(grid(30, 1.2), (1, 30), 0)
+    assert caught.value.data["cells"] > 2**22
