@@ -9,7 +9,7 @@ from everhold.errors import QueryRejected
 from everhold.questions.derived import BoundDerived, DerivedQuery, ratio
 from everhold.values.base import BoundQuery, Query, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
-from everhold.values.expressions.tree import Node, Operation, steps
+from everhold.values.expressions.tree import Node, Operation
 
 __all__ = ["ConditionalMean", "MeanQuery", "bound_mean", "mean", "parsed"]
 
@@ -39,7 +39,7 @@ class MeanQuery(Query):
             return self.low, self.high
         if (self.low is None) != (self.high is None):
             raise QueryRejected("only one end of the range is given; expected both low and high; nothing was charged")
-        if expression.kind is ColumnKind.NUMBER and not _between_zero_and_one(expression.root):
+        if expression.kind is ColumnKind.NUMBER and not _between_zero_and_one(expression):
             raise QueryRejected(
                 "the expression is a number and its range is not known; expected low and high, at which values are "
                 "clipped, such as low=-60, high=180; nothing was charged"
@@ -78,17 +78,17 @@ def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
     )
 
 
-def _between_zero_and_one(root: Node) -> bool:
+def _between_zero_and_one(expression: Expression) -> bool:
     """Whether an expression can only give numbers from 0 to 1: choices among such literals."""
     choices = {Operation.CASE, Operation.LEAST, Operation.GREATEST}
     inside: dict[Node, bool] = {}
-    for node in steps([root]):
+    for node in expression.nodes:
         if node.operation in choices:
             inside[node] = all(inside[operand] for operand in node.operands if operand.kind is ColumnKind.NUMBER)
         else:
             literal = node.operation is Operation.NUMBER and isinstance(node.value, (int, float))
             inside[node] = node.operation is Operation.NULL or (literal and 0.0 <= float(node.value or 0.0) <= 1.0)
-    return inside[root]
+    return inside[expression.root]
 
 
 @dataclass(frozen=True, slots=True)
