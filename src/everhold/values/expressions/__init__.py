@@ -30,21 +30,10 @@ the tree.
 """
 
 from everhold.values.expressions.parse import parse
-from everhold.values.expressions.sql import (
-    part_totals_sql,
-    row_values_sql,
-    stretch_totals_sql,
-    totals_sql,
-)
+from everhold.values.expressions.sql import part_totals_sql, row_values_sql, stretch_totals_sql, totals_sql
 from everhold.values.expressions.tree import ColumnKind, Expression, RowValue
 
 __all__ = [
-    "ColumnKind",
-    "Expression",
-    "RowValue",
-    "parse",
-    "part_totals_sql",
-    "row_values_sql",
-    "stretch_totals_sql",
+    "ColumnKind", "Expression", "RowValue", "parse", "part_totals_sql", "row_values_sql", "stretch_totals_sql",
     "totals_sql",
-]
+]  # fmt: skip

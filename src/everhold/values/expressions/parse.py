@@ -42,9 +42,12 @@ _FRESH = frozenset({"(", ",", "and", "or", "when", "then", "else"})
 _NUMBER = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _SPACE = " \t\r\n"
+_SEE = "see the documentation of expressions for what can be written"
+_NULL = Node(Operation.NULL, ColumnKind.OTHER)  # until the other results of its case say what it would be
 
 Columns: TypeAlias = Mapping[str, ColumnKind]
-Builder: TypeAlias = Callable[[exp.Expr, Sequence[Node], Columns], Node]
+Nodes: TypeAlias = Sequence[Node]
+Builder: TypeAlias = Callable[[Nodes, exp.Expr, Columns], Node]
 
 
 def rejected(problem: str, advice: str) -> QueryRejected:
@@ -175,10 +178,7 @@ def _resolved(tokens: Sequence[Token], words: Sequence[str], columns: Columns) -
         if is_literal or word in _PLAIN or (word in _FUNCTIONS and called):
             found.append(token)
         elif kind is not TokenType.IDENTIFIER and not word.isidentifier():
-            raise rejected(
-                f"{_brief(word)} is not part of the language",
-                "see the documentation of expressions for what can be written",
-            )
+            raise rejected(f"{_brief(word)} is not part of the language", _SEE)
         elif called:
             raise rejected(f"{_brief(word)} is not a known function", "use abs, least or greatest")
         else:
@@ -213,21 +213,18 @@ def _tree(syntax: exp.Expr, columns: Columns) -> Node:
     nodes: list[Node] = []
     for item, count in reversed(order):
         first = len(nodes) - count
-        nodes[first:] = [_FORMS[type(item)].build(item, nodes[first:], columns)]
+        nodes[first:] = [_FORMS[type(item)].build(nodes[first:], item, columns)]
     return nodes[0]
 
 
 def _parts(item: exp.Expr) -> list[exp.Expr]:
     """Syntax below an item that has a value; refuses every item and every option that is not on the list."""
-    form = _FORMS.get(type(item))
+    form, called = _FORMS.get(type(item)), type(item).__name__.lower()
     if form is None:
-        raise rejected(
-            f"the expression uses {_brief(type(item).__name__.lower())}, which is not allowed",
-            "see the documentation of expressions for what can be written",
-        )
+        raise rejected(f"the expression uses {_brief(called)}, which is not allowed", _SEE)
     for name, value in item.args.items():
         if name not in form.arguments and value not in (None, False, []):
-            raise rejected(f"the expression uses an option of {_brief(type(item).__name__.lower())}", "leave it out")
+            raise rejected(f"the expression uses an option of {_brief(called)}", "leave it out")
     return list(form.parts(item)) if form.parts else []
 
 
@@ -272,7 +269,7 @@ def _expect(kind: ColumnKind, operands: Iterable[Node], name: str) -> None:
             )
 
 
-def _column(item: exp.Expr, _operands: Sequence[Node], columns: Columns) -> Node:
+def _column(_: Nodes, item: exp.Expr, columns: Columns) -> Node:
     if not item.this.args.get("quoted"):  # a keyword of ours that the parser takes for a name; columns come quoted
         raise rejected(
             f"{_brief(item.name)} stands where a value is needed", "put a column of that name in double quotes"
@@ -286,68 +283,53 @@ def _column(item: exp.Expr, _operands: Sequence[Node], columns: Columns) -> Node
     return Node(Operation.COLUMN, kind, value=item.name)
 
 
-def _literal(item: exp.Expr, _operands: Sequence[Node], _columns: Columns) -> Node:
+def _literal(_: Nodes, item: exp.Expr, *__: object) -> Node:
     value = item.this if item.is_string else float(item.this)
     if value == math.inf:
         raise rejected(f"the number {_brief(item.this)} is too large", "stay below 1.8e308")
     return Node.literal(value)
 
 
-def _null(item: exp.Expr, _operands: Sequence[Node], _columns: Columns) -> Node:
+def _null(_: Nodes, item: exp.Expr, *__: object) -> Node:
     if not isinstance(item.parent, exp.If | exp.Case) or item.arg_key not in ("true", "default"):
         raise rejected("'null' stands where a value is needed", "write x is null, or null as a result of a case")
-    return Node(Operation.NULL, ColumnKind.OTHER)
+    return _NULL
 
 
-def _calculated(
-    sign: str,
-    operation: Operation,
-    _item: exp.Expr,
-    operands: Sequence[Node],
-    _columns: Columns,
-    *,
-    takes: ColumnKind = ColumnKind.NUMBER,
-) -> Node:
-    _expect(takes, operands, sign)
+def _calculated(kind: ColumnKind, sign: str, operation: Operation, operands: Nodes, *_: object) -> Node:
+    _expect(kind, operands, sign)
     return Node.of(operation, *operands)
 
 
 def _compared(
-    sign: str,
-    operation: Operation,
-    _item: exp.Expr,
-    operands: Sequence[Node],
-    _columns: Columns,
-    *,
-    mirrored: bool = False,
-    negated: bool = False,
+    sign: str, operation: Operation, operands: Nodes, *_: object, swapped: bool = False, negated: bool = False
 ) -> Node:
     _common_kind(operands, sign, ordered=operation is Operation.LESS)
-    node = Node.of(operation, *(operands[::-1] if mirrored else operands))
+    node = Node.of(operation, *(operands[::-1] if swapped else operands))
     return Node.of(Operation.NOT, node) if negated else node
 
 
-def _between(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
+def _between(operands: Nodes, *_: object) -> Node:
     _common_kind(operands, "between", ordered=True)
     value, low, high = operands
     outside = (Node.of(Operation.LESS, value, low), Node.of(Operation.LESS, high, value))
     return Node.of(Operation.AND, *(Node.of(Operation.NOT, side) for side in outside))
 
 
-def _member(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
+def _member(operands: Nodes, *_: object) -> Node:
     listed = operands[1:]
     if _common_kind(operands, "in") is ColumnKind.BOOLEAN or not listed or not all(node.is_literal for node in listed):
         raise rejected("'in' needs a list of numbers or of strings", "write for example carrier in ('UA', 'AA')")
     return Node.of(Operation.MEMBER, *operands)
 
 
-def _case(item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
+def _case(operands: Nodes, item: exp.Expr, *_: object) -> Node:
     parts = list(operands)
     subject = parts.pop(0) if item.args.get("this") is not None else None
     if item.args.get("default") is None:
-        parts.append(Node(Operation.NULL, ColumnKind.OTHER))
+        parts.append(_NULL)
     conditions, results = parts[:-1:2], [*parts[1::2], parts[-1]]
-    if all(result.operation is Operation.NULL for result in results):
+    if all(result is _NULL for result in results):
         raise rejected("every result of the case is null", "give at least one value")
     kind = _common_kind(results, "case")
     if subject is not None:
@@ -355,12 +337,13 @@ def _case(item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
         conditions = [Node.of(Operation.EQUAL, subject, value) for value in conditions]
     _expect(ColumnKind.BOOLEAN, conditions, "when")
     parts[:-1:2] = conditions
-    typed = Node(Operation.NULL, kind)
-    return Node.of(Operation.CASE, *(typed if part.operation is Operation.NULL else part for part in parts))
+    return Node.of(Operation.CASE, *(Node(Operation.NULL, kind) if part is _NULL else part for part in parts))
 
 
-_connected = partial(_calculated, takes=ColumnKind.BOOLEAN)
-_ARGUMENTS = frozenset({"this", "expression"})
+_numbers = partial(_calculated, ColumnKind.NUMBER)
+_conditions = partial(_calculated, ColumnKind.BOOLEAN)
+_PAIR = frozenset({"this", "expression"})
+_LIST = frozenset({"this", "expressions", "ignore_nulls"})
 
 
 class _Form(NamedTuple):
@@ -374,39 +357,34 @@ class _Form(NamedTuple):
 
     build: Builder
     parts: Callable[[exp.Expr], Iterable[exp.Expr]] | None = methodcaller("iter_expressions")
-    arguments: frozenset[str] = _ARGUMENTS
+    arguments: frozenset[str] = _PAIR
 
 
 _FORMS: dict[type[exp.Expr], _Form] = {
     exp.Column: _Form(_column, None),
     exp.Literal: _Form(_literal, None, frozenset({"this", "is_string"})),
-    exp.Boolean: _Form(lambda item, *_: Node.literal(bool(item.this)), None),
+    exp.Boolean: _Form(lambda _, item, *__: Node.literal(bool(item.this)), None),
     exp.Null: _Form(_null, None),
-    exp.Paren: _Form(lambda _, operands, __: operands[0]),
-    exp.Neg: _Form(partial(_calculated, "-", Operation.NEGATE)),
-    exp.Abs: _Form(partial(_calculated, "abs", Operation.ABSOLUTE)),
-    exp.Add: _Form(partial(_calculated, "+", Operation.ADD)),
-    exp.Sub: _Form(partial(_calculated, "-", Operation.SUBTRACT)),
-    exp.Mul: _Form(partial(_calculated, "*", Operation.MULTIPLY)),
-    exp.Div: _Form(partial(_calculated, "/", Operation.DIVIDE), arguments=_ARGUMENTS | {"typed", "safe"}),
-    exp.Least: _Form(
-        partial(_calculated, "least", Operation.LEAST), arguments=frozenset({"this", "expressions", "ignore_nulls"})
-    ),
-    exp.Greatest: _Form(
-        partial(_calculated, "greatest", Operation.GREATEST),
-        arguments=frozenset({"this", "expressions", "ignore_nulls"}),
-    ),
+    exp.Paren: _Form(lambda operands, *_: operands[0]),
+    exp.Neg: _Form(partial(_numbers, "-", Operation.NEGATE)),
+    exp.Abs: _Form(partial(_numbers, "abs", Operation.ABSOLUTE)),
+    exp.Add: _Form(partial(_numbers, "+", Operation.ADD)),
+    exp.Sub: _Form(partial(_numbers, "-", Operation.SUBTRACT)),
+    exp.Mul: _Form(partial(_numbers, "*", Operation.MULTIPLY)),
+    exp.Div: _Form(partial(_numbers, "/", Operation.DIVIDE), arguments=_PAIR | {"typed", "safe"}),
+    exp.Least: _Form(partial(_numbers, "least", Operation.LEAST), arguments=_LIST),
+    exp.Greatest: _Form(partial(_numbers, "greatest", Operation.GREATEST), arguments=_LIST),
     exp.EQ: _Form(partial(_compared, "=", Operation.EQUAL)),
     exp.NEQ: _Form(partial(_compared, "<>", Operation.EQUAL, negated=True)),
     exp.LT: _Form(partial(_compared, "<", Operation.LESS)),
-    exp.GT: _Form(partial(_compared, ">", Operation.LESS, mirrored=True)),
-    exp.LTE: _Form(partial(_compared, "<=", Operation.LESS, mirrored=True, negated=True)),
+    exp.GT: _Form(partial(_compared, ">", Operation.LESS, swapped=True)),
+    exp.LTE: _Form(partial(_compared, "<=", Operation.LESS, swapped=True, negated=True)),
     exp.GTE: _Form(partial(_compared, ">=", Operation.LESS, negated=True)),
     exp.Between: _Form(_between, arguments=frozenset({"this", "low", "high"})),
-    exp.In: _Form(_member, arguments=frozenset({"this", "expressions"})),
-    exp.Is: _Form(lambda _, operands, __: Node.of(Operation.IS_NULL, *operands), _tested),
-    exp.Not: _Form(partial(_connected, "not", Operation.NOT)),
-    exp.And: _Form(partial(_connected, "and", Operation.AND), _chain),
-    exp.Or: _Form(partial(_connected, "or", Operation.OR), _chain),
+    exp.In: _Form(_member, arguments=_LIST),
+    exp.Is: _Form(lambda operands, *_: Node.of(Operation.IS_NULL, *operands), _tested),
+    exp.Not: _Form(partial(_conditions, "not", Operation.NOT)),
+    exp.And: _Form(partial(_conditions, "and", Operation.AND), _chain),
+    exp.Or: _Form(partial(_conditions, "or", Operation.OR), _chain),
     exp.Case: _Form(_case, _branches, frozenset({"this", "ifs", "default"})),
 }

@@ -17,6 +17,7 @@ connections of `everhold.sealing.engine` no optimizer undoes that.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from everhold.values.evaluation import UNIT
@@ -95,12 +96,7 @@ def part_totals_sql(
 ) -> str:
     """Sums of ``parts`` disjoint parts: rows ``part, v0, v1, ...`` in the order of parts; empty parts are left out.
 
-    Args:
-        values: What to compute.
-        table: Name of a table or view; quoted here.
-        parts: Number of parts; a row belongs to part ``position modulo parts``.
-        position: Column with the position of a row, from 0.
-        unit: Grid steps between 0 and 1.
+    A row belongs to part ``position modulo parts``, with positions from 0; other arguments as for `row_values_sql`.
     """
     sums = ", ".join(map("sum(v{0}) AS v{0}".format, range(len(values))))
     rows = row_values_sql(values, table, position=position, unit=unit)
@@ -112,12 +108,7 @@ def stretch_totals_sql(
 ) -> str:
     """Sums over stretches of ``2**bits`` rows: rows ``stretch, v0, v1, ...`` in any order, which saves time.
 
-    Args:
-        values: What to compute.
-        table: Name of a table or view; quoted here.
-        bits: The stretch of a row is its position without so many of the last bits.
-        position: Column with the position of a row, from 0.
-        unit: Grid steps between 0 and 1.
+    The stretch of a row is its position without so many of the last bits; other arguments as for `row_values_sql`.
     """
     sums = ", ".join(map("sum(v{0}) AS v{0}".format, range(len(values))))
     rows = row_values_sql(values, table, position=position, unit=unit)
@@ -129,22 +120,15 @@ def _double(value: float) -> str:
     return f"'{value!r}'::DOUBLE"
 
 
-def _listed(between: str, parts: Sequence[Part]) -> list[Part]:
-    """The parts with a text between them."""
-    found: list[Part] = [between] * (2 * len(parts) - 1)
-    found[::2] = parts
-    return found
-
-
+@dataclass(slots=True)
 class _Sheet:
     """Pieces of SQL, each written once and known by its number: text in which earlier pieces stand by their numbers."""
 
-    def __init__(self) -> None:
-        self._pieces: dict[tuple[Part, ...], int] = {}
-        self._columns: set[int] = set()
+    _pieces: dict[tuple[Part, ...], int] = field(default_factory=dict)
+    _columns: set[int] = field(default_factory=set)  # pieces that the first sub-select computes, however often used
 
     def faces(self, node: Node, inputs: Sequence[Faces]) -> Faces:
-        """One node from its operands."""
+        """One node from those of its operands."""
         if not inputs:
             return self._leaf(node)
         ones, others = map(list, zip(*inputs, strict=True))
@@ -166,9 +150,9 @@ class _Sheet:
                     self._put("((", true, " AND ", also_false, ") OR (", false, " AND ", also_true, "))"),
                 )
             case Operation.EQUAL | Operation.LESS | Operation.MEMBER:
-                holds, fails, closing = _TESTS[node.operation]
+                *signs, closing = _TESTS[node.operation]
+                tests = [self._joined(", ", ones[1:], before=["(", ones[0], sign], after=[closing]) for sign in signs]
                 there = [face for face in others if face != "true"]
-                tests = [self._put("(", ones[0], sign, *_listed(", ", ones[1:]), closing) for sign in (holds, fails)]
                 return self._joined(" AND ", [tests[0], *there]), self._joined(" AND ", [tests[1], *there])
             case Operation.CASE:
                 chosen = self._case(ones[:-1:2], [*inputs[1::2], inputs[-1]])
@@ -183,7 +167,7 @@ class _Sheet:
                 if operation is Operation.DIVIDE:
                     ones[1] = self._divisor(node.operands[1], ones[1])
                 opening, between = _ARITHMETIC[operation]
-                value = self._put(opening, *_listed(between, ones), ")")
+                value = self._joined(between, ones, before=[opening])
         return value, self._put("(NOT isnan(", value, "))")
 
     def grid(self, value: RowValue, root: Faces, unit: int) -> int:
@@ -227,8 +211,12 @@ class _Sheet:
     def _put(self, *parts: Part) -> int:
         return self._pieces.setdefault(parts, len(self._pieces))
 
-    def _joined(self, between: str, parts: Sequence[Part]) -> int:
-        return self._put("(", *_listed(between, parts), ")")
+    def _joined(
+        self, between: str, parts: Sequence[Part], *, before: Sequence[Part] = "(", after: Sequence[Part] = ")"
+    ) -> int:
+        inside: list[Part] = [between] * (2 * len(parts) - 1)
+        inside[::2] = parts
+        return self._put(*before, *inside, *after)
 
     def _leaf(self, node: Node) -> Faces:
         """A literal, or a column of the table: the only place where null is met."""
@@ -278,7 +266,7 @@ class _Sheet:
             for condition in reversed(conditions[-_BRANCHES:]):
                 place = self._put("(1 + (NOT ", condition, ")::BIGINT * ", place, ")")
             faces = zip(*results[-_BRANCHES:], chosen, strict=True)
-            one, other = (self._put("[", *_listed(", ", options), "][", place, "]") for options in faces)
+            one, other = (self._joined(", ", options, before="[", after=["][", place, "]"]) for options in faces)
             chosen = one, other
             del conditions[-_BRANCHES:], results[-_BRANCHES:]
         return chosen

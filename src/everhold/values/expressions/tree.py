@@ -171,9 +171,7 @@ def _joined(operation: Operation, parts: Iterable[Node]) -> set[Node]:
 
 def _subject(node: Node) -> Node | None:
     """What an equality or list compares with literals; None for anything else."""
-    if node.operation is Operation.MEMBER:
-        return None if node.operands[0].is_literal else node.operands[0]
-    if node.operation is not Operation.EQUAL or node.operands[0].kind is ColumnKind.BOOLEAN:
+    if node.operation not in (Operation.EQUAL, Operation.MEMBER) or node.operands[0].kind is ColumnKind.BOOLEAN:
         return None
     free = [operand for operand in node.operands if not operand.is_literal]
     return free[0] if len(free) == 1 else None
@@ -254,7 +252,7 @@ class RowValue:
             except OverflowError:
                 real = math.nan
             object.__setattr__(self, name, real + 0.0)  # without a negative zero
-        if not (self.low < self.high and math.isfinite(self.width)):
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
             raise QueryRejected(
                 "the range [low, high] cannot be used; expected finite numbers with low < high and a finite "
                 "difference; nothing was charged"
