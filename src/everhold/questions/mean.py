@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import overload
 
@@ -11,7 +12,9 @@ from everhold.values.base import BoundQuery, Query, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
 
-__all__ = ["ConditionalMean", "MeanQuery", "bound_mean", "mean", "parsed"]
+__all__ = ["ConditionalMean", "MeanQuery", "bound_mean", "in_one_line", "mean", "parsed"]
+
+_QUOTED_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class MeanQuery(Query):
         """The parsed question about these columns."""
         expression = parsed(self.text, schema)
         low, high = self._range(expression)
-        return bound_mean(RowValue(expression, low, high), shown=f"mean of {self.text}")
+        return bound_mean(RowValue(expression, low, high), shown=f"mean of {in_one_line(self.text)}")
 
     def _range(self, expression: Expression) -> tuple[float, float]:
         if self.low is not None and self.high is not None:
@@ -60,6 +63,11 @@ def parsed(text: str, schema: Schema) -> Expression:
             "ids are public and name these very rows, so that no answer to it is about others; nothing was charged"
         )
     return expression
+
+
+def in_one_line(text: str) -> str:
+    """An expression as people read it: with single spaces, except in what is quoted."""
+    return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text).strip()
 
 
 def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.questions.derived import BoundDerived, DerivedQuery, Estimate, estimate_between
-from everhold.questions.mean import MeanQuery, bound_mean
+from everhold.questions.mean import MeanQuery, bound_mean, in_one_line
 from everhold.values.base import BoundQuery, Query, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
@@ -98,7 +98,7 @@ class _Variable:
             return ()
         rest = Node.of(Operation.SUBTRACT, Node.literal(1.0), self.rescaled)
         product = Node.of(Operation.MULTIPLY, self.rescaled, rest)
-        return (_built(product, 0.0, 0.25, shown=f"spread of {self.mean.text}"),)
+        return (_built(product, 0.0, 0.25, shown=f"spread of {in_one_line(self.mean.text)}"),)
 
 
 def _built(root: Node, low: float, high: float, *, shown: str) -> ExpressionMean:
@@ -114,7 +114,8 @@ def _built(root: Node, low: float, high: float, *, shown: str) -> ExpressionMean
 def _product(one: _Variable, other: _Variable) -> ExpressionMean:
     """The mean of ``(2u - 1)(2v - 1)`` on [-1, 1]."""
     root = Node.of(Operation.MULTIPLY, one.centred, other.centred)
-    return _built(root, -1.0, 1.0, shown=f"product of {one.mean.text} and {other.mean.text}")
+    texts = (in_one_line(one.mean.text), in_one_line(other.mean.text))
+    return _built(root, -1.0, 1.0, shown=f"product of {texts[0]} and {texts[1]}")
 
 
 @dataclass(frozen=True, slots=True)
