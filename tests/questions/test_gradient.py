@@ -20,8 +20,7 @@ from everhold.mechanisms.privacy_budget import PrivacyBudget
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.privacy.noise import SeededNoise
 from everhold.questions.gradient import gradient
-from everhold.values.evaluation import UNIT, Evaluations
-from everhold.values.vectors import shortened, vectors_to_grid
+from everhold.values.evaluation import UNIT, Evaluations, shortened, vectors_to_grid
 
 ROWS = 4_000
 

@@ -228,3 +228,11 @@ def test_boxes_that_no_law_fits_say_nothing():
     constant = [Estimate(m, m, m) for m in (0.5, 0.5, 0.5, 1.0, 0.5)]
     found = KINDS["correlation"].bind(PLAIN).combine(constant)
     assert (found.low, found.high) == (-1.0, 1.0)
+
+
+def test_questions_are_shown_in_one_line_with_their_quotes_as_they_are():
+    schema = Schema(8, 0, {"x": ColumnKind.NUMBER, "two  words": ColumnKind.STRING})
+    text = " x > 1\n  and \"two  words\" = 'it''s  so' "
+    assert mean(text).bind(schema).shown == "mean of x > 1 and \"two  words\" = 'it''s  so'"
+    parts = covariance(text, "x\n< 2").bind(schema).parts
+    assert parts[2].bind(schema).shown == "mean of the product of x > 1 and \"two  words\" = 'it''s  so' and x < 2"

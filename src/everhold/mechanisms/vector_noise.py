@@ -10,7 +10,7 @@ import numpy as np
 
 from everhold.guarantees.exceedance import gaussian_exceedance, gaussian_norm_allowance
 from everhold.mechanisms.privacy_budget import PrivacyBudget, deviations
-from everhold.values.vectors import SHRINKAGE
+from everhold.values.evaluation import SHRINKAGE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,7 +19,7 @@ from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase,
 from everhold.questions.question import paying
 from everhold.sealing.probe import try_vectors_on_public_rows, varied_rows
 from everhold.sealing.table import made_up_values, sealed_values
-from everhold.values.vectors import LARGEST_VECTOR_UNIT, vectors_to_grid
+from everhold.values.evaluation import LARGEST_VECTOR_UNIT, vectors_to_grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

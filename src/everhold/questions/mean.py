@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass, field
 from typing import overload
@@ -13,11 +14,13 @@ from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
-from everhold.values.expressions.tree import Node, Operation, steps
+from everhold.values.expressions.tree import Node, Operation
 
 _LONGEST_NAME = 1_000
 
-__all__ = ["ConditionalMean", "MeanQuery", "StatisticalQuery", "bound_mean", "mean", "parsed"]
+__all__ = ["ConditionalMean", "MeanQuery", "StatisticalQuery", "bound_mean", "in_one_line", "mean", "parsed"]
+
+_QUOTED_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +41,14 @@ class MeanQuery(Query):
         """The parsed question about these columns."""
         expression = parsed(self.text, schema)
         low, high = self._range(expression)
-        return bound_mean(RowValue(expression, low, high), shown=f"mean of {self.text}")
+        return bound_mean(RowValue(expression, low, high), shown=f"mean of {in_one_line(self.text)}")
 
     def _range(self, expression: Expression) -> tuple[float, float]:
         if self.low is not None and self.high is not None:
             return self.low, self.high
         if (self.low is None) != (self.high is None):
             raise QueryRejected("only one end of the range is given; expected both low and high; nothing was charged")
-        if expression.kind is ColumnKind.NUMBER and not _between_zero_and_one(expression.root):
+        if expression.kind is ColumnKind.NUMBER and not _between_zero_and_one(expression):
             raise QueryRejected(
                 "the expression is a number and its range is not known; expected low and high, at which values are "
                 "clipped, such as low=-60, high=180; nothing was charged"
@@ -68,6 +71,11 @@ def parsed(text: str, schema: Schema) -> Expression:
     return expression
 
 
+def in_one_line(text: str) -> str:
+    """An expression as people read it: with single spaces, except in what is quoted."""
+    return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text).strip()
+
+
 def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
     """The question for the mean of an expression; the same for every way to have come by the expression."""
     return BoundQuery(
@@ -84,17 +92,17 @@ def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
     )
 
 
-def _between_zero_and_one(root: Node) -> bool:
+def _between_zero_and_one(expression: Expression) -> bool:
     """Whether an expression can only give numbers from 0 to 1: choices among such literals."""
     choices = {Operation.CASE, Operation.LEAST, Operation.GREATEST}
     inside: dict[Node, bool] = {}
-    for node in steps([root]):
+    for node in expression.nodes:
         if node.operation in choices:
             inside[node] = all(inside[operand] for operand in node.operands if operand.kind is ColumnKind.NUMBER)
         else:
             literal = node.operation is Operation.NUMBER and isinstance(node.value, (int, float))
             inside[node] = node.operation is Operation.NULL or (literal and 0.0 <= float(node.value or 0.0) <= 1.0)
-    return inside[root]
+    return inside[expression.root]
 
 
 @dataclass(frozen=True, slots=True)

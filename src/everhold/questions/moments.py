@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.questions.derived import BoundDerived, DerivedQuery, Estimate, estimate_between
-from everhold.questions.mean import MeanQuery, bound_mean
+from everhold.questions.mean import MeanQuery, bound_mean, in_one_line
 from everhold.questions.means import Query
 from everhold.values.base import BoundQuery, Schema
-from everhold.values.expressions import ColumnKind, Expression, RowValue, normal
-from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
-from everhold.values.expressions.tokens import rejected
-from everhold.values.expressions.tree import Node, Operation, steps
+from everhold.values.expressions import ColumnKind, Expression, RowValue
+from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
+from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -81,41 +80,43 @@ class _Variable:
     @property
     def rescaled(self) -> Node:
         """``u`` of a number; null where the number is."""
-        low, high, width = (normal.number(end) for end in (self.value.low, self.value.high, self.value.width))
-        clipped = normal.extreme(Operation.LEAST, [normal.extreme(Operation.GREATEST, [self.root, low]), high])
-        return normal.combine(Operation.DIVIDE, normal.combine(Operation.SUBTRACT, clipped, low), width)
+        low, high, width = (Node.literal(end) for end in (self.value.low, self.value.high, self.value.width))
+        clipped = Node.of(Operation.LEAST, Node.of(Operation.GREATEST, self.root, low), high)
+        return Node.of(Operation.DIVIDE, Node.of(Operation.SUBTRACT, clipped, low), width)
 
     @property
     def centred(self) -> Node:
         """``2u - 1`` of anything; -1 where it is missing."""
         if self.is_condition:
-            return normal.case([(self.root, normal.number(1.0))], normal.number(-1.0))
-        twice = normal.combine(Operation.MULTIPLY, normal.number(2.0), self.rescaled)
-        inside = normal.combine(Operation.SUBTRACT, twice, normal.number(1.0))
-        return normal.case([(normal.is_null(self.root), normal.number(-1.0))], inside)
+            return Node.of(Operation.CASE, self.root, Node.literal(1.0), Node.literal(-1.0))
+        twice = Node.of(Operation.MULTIPLY, Node.literal(2.0), self.rescaled)
+        inside = Node.of(Operation.SUBTRACT, twice, Node.literal(1.0))
+        return Node.of(Operation.CASE, Node.of(Operation.IS_NULL, self.root), Node.literal(-1.0), inside)
 
     def spread(self) -> tuple[ExpressionMean, ...]:
         """The mean of ``u (1 - u)`` on [0, 1/4]; no question for a condition, where it is 0."""
         if self.is_condition:
             return ()
-        rest = normal.combine(Operation.SUBTRACT, normal.number(1.0), self.rescaled)
-        product = normal.combine(Operation.MULTIPLY, self.rescaled, rest)
-        return (_built(product, 0.0, 0.25, shown=f"spread of {self.mean.text}"),)
+        rest = Node.of(Operation.SUBTRACT, Node.literal(1.0), self.rescaled)
+        product = Node.of(Operation.MULTIPLY, self.rescaled, rest)
+        return (_built(product, 0.0, 0.25, shown=f"spread of {in_one_line(self.mean.text)}"),)
 
 
 def _built(root: Node, low: float, high: float, *, shown: str) -> ExpressionMean:
-    if root.depth > MAX_DEPTH or len(steps([root])) > MAX_NODES:
+    expression = Expression(root)
+    if root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES:
         raise rejected(
             f"the expressions together have more than {MAX_NODES} parts or are more than {MAX_DEPTH} deep",
             "ask for shorter ones",
         )
-    return ExpressionMean(RowValue(Expression(root), low, high), f"mean of the {shown}")
+    return ExpressionMean(RowValue(expression, low, high), f"mean of the {shown}")
 
 
 def _product(one: _Variable, other: _Variable) -> ExpressionMean:
     """The mean of ``(2u - 1)(2v - 1)`` on [-1, 1]."""
-    root = normal.combine(Operation.MULTIPLY, one.centred, other.centred)
-    return _built(root, -1.0, 1.0, shown=f"product of {one.mean.text} and {other.mean.text}")
+    root = Node.of(Operation.MULTIPLY, one.centred, other.centred)
+    texts = (in_one_line(one.mean.text), in_one_line(other.mean.text))
+    return _built(root, -1.0, 1.0, shown=f"product of {texts[0]} and {texts[1]}")
 
 
 @dataclass(frozen=True, slots=True)

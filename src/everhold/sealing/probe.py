@@ -8,9 +8,8 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.values.base import same_length
-from everhold.values.evaluation import to_grid
+from everhold.values.evaluation import shortened, to_grid
 from everhold.values.expressions import ColumnKind
-from everhold.values.vectors import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

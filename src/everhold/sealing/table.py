@@ -18,7 +18,7 @@ from everhold.dependence.stretches import bits_of_stretch, sizes_of_stretches, s
 from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
 from everhold.sealing.probe import check_rows_alone, public_values
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
-from everhold.values.expressions import part_totals_sql, positioned_values_sql, stretch_totals_sql, totals_sql
+from everhold.values.expressions import part_totals_sql, row_values_sql, stretch_totals_sql, totals_sql
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class StoredRows:
             bits = bits_of_stretch(self.rows)
             sql = stretch_totals_sql(values, SEALED, bits=bits, position=POSITION, unit=unit)
             return np.array([row[1:] for row in sorted(self._fetch(sql))], dtype=np.int64).T
-        sql = positioned_values_sql(values, SEALED, position=POSITION, unit=unit)
+        sql = row_values_sql(values, SEALED, position=POSITION, unit=unit)
         with self._lock, engine_errors_hidden():
             found = self._engine().execute(sql).fetchnumpy()
         of_row = stretches[np.asarray(found["p"])]

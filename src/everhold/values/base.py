@@ -41,10 +41,9 @@ class Schema:
         columns: Kind of each column, by name.
         label: Name of the label column, if one was named.
         label_kind: ``"binary"`` (0 and 1), ``"number"`` or ``"string"``; None without a label.
-        row_id: Name of the column of row ids, if one was named. Row ids are public: they say which rows are sealed.
+        row_id: Name of the column of row ids, if one was named. They are public: they say which rows are sealed.
         features_public: Whether everybody may know all columns of the sealed rows but the label.
-        classes: Different labels of the training rows, where they are so few that they are classes; None where there
-            are too many, and without training rows.
+        classes: Different labels of the training rows; None where they are too many for classes, or there are no rows.
     """
 
     rows: int
@@ -58,10 +57,7 @@ class Schema:
 
     @property
     def asked(self) -> dict[str, ColumnKind]:
-        """The columns that questions may read: all but the row ids.
-
-        Whoever knows the ids of sealed rows could ask about these very rows, and no answer to that is about others.
-        """
+        """The columns that questions may read: all but the row ids, which name these very rows and no others."""
         return {name: kind for name, kind in self.columns.items() if name != self.row_id}
 
     @property
@@ -82,14 +78,14 @@ class BoundQuery:
     Attributes:
         description: Public and canonical; two spellings of one question have the same.
         shown: The question as people read it; no part of its identity.
-        at_zero: What the mean of the row values 0 stands for, in the analyst's units.
-        at_one: What the mean of the row values 1 stands for; may be the smaller of the two.
+        at_zero: What a mean row value of 0 stands for, in the analyst's units.
+        at_one: What a mean row value of 1 stands for; may be the smaller of the two.
         row_value: An expression for an engine to evaluate; None for functions.
         sealed: Row values of the sealed rows; None for expressions.
         training: Row values of the training rows; None for expressions and where only sealed predictions were given.
         reads: Columns that the functions read; None for all.
-        at_fault: What a sealed row counts on which the functions fail, in [0, 1]: the worst that there is.
-        by_position: Whether a row's value depends on its place among the sealed rows: predictions as arrays.
+        at_fault: Row value where the functions fail on a sealed row, in [0, 1]: the worst that there is.
+        by_position: Whether a row value depends on the row's place among the sealed rows: predictions as arrays.
         training_values: Row values of the training rows in grid units, where they are known already.
     """
 
@@ -126,22 +122,15 @@ class BoundQuery:
 
 
 def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:
-    """A one-dimensional array with one value for each row.
-
-    Raises:
-        QueryRejected: If it has another shape.
-    """
+    """A one-dimensional array with one value for each row; refuses any other shape."""
+    expected = "one value per row in the order of the rows; nothing was charged"
     try:
         array = np.asarray(values)
     except ValueError:
-        raise QueryRejected(
-            f"{what} have rows of different lengths; expected one value per row in the order of the rows; nothing was "
-            "charged"
-        ) from None
+        raise QueryRejected(f"{what} have rows of different lengths; expected {expected}") from None
     if array.shape != (rows,):
         raise QueryRejected(
-            f"{what} have the shape {array.shape}; expected ({rows},), one value per row in the order of the rows; "
-            "nothing was charged",
+            f"{what} have the shape {array.shape}; expected ({rows},), {expected}",
             shape=list(array.shape),
             expected=[rows],
         )

@@ -2,7 +2,7 @@
 
 Row values are clipped to [0, 1] and rounded down to the grid ``0, 1, ..., UNIT`` (theory, section 6), so every engine
 and every order of summation gives the same number, one row moves a sum by at most ``UNIT``, and rounding moves a mean
-by at most ``1 / UNIT``.
+by at most ``1 / UNIT``. Vectors are clipped to a length and put on a grid on which two rows differ by an exact bound.
 """
 
 from __future__ import annotations
@@ -17,10 +17,43 @@ from everhold.errors import QueryRejected
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["UNIT", "Evaluations", "clip_to_grid", "to_grid"]
+__all__ = [
+    "LARGEST_VECTOR_UNIT", "SHRINKAGE", "UNIT", "Evaluations", "clip_to_grid", "shortened", "to_grid",
+    "vectors_to_grid",
+]  # fmt: skip
 
 UNIT = 2**30
 """Steps of the grid between the row values 0 and 1."""
+
+LARGEST_VECTOR_UNIT = 2**30
+"""Largest grid on which the squares of a vector are summed exactly in 64 bits."""
+
+SHRINKAGE = 2.0**-38
+"""Relative shortening of every vector; more than floating point can err in the length of 10,000 numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluations:
+    """A batch of questions, evaluated. One question is a batch of one.
+
+    Attributes:
+        totals: Shape (questions, parts): sums over the sealed rows of each part, in grid units.
+        guesses: Shape (questions,): the public guess of each mean in ``[0, unit]`` times ``rows``, in the units of a
+            sum over all rows; -1 where there is none.
+        rows: Number of sealed rows.
+        unit: Grid steps between the row values 0 and 1.
+        tolerances: Shape (questions,): the half-width of a mean that each question wishes for, nan for the planned one;
+            None where all are content with that.
+    """
+
+    totals: NDArray[np.int64] = field(repr=False)
+    guesses: NDArray[np.int64]
+    rows: int
+    unit: int = UNIT
+    tolerances: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.totals)
 
 
 def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
@@ -63,25 +96,34 @@ def clip_to_grid(
     return np.floor(clipped * unit).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluations:
-    """A batch of questions, evaluated. One question is a batch of one.
+def shortened(vectors: NDArray[np.float64], *, clip: float) -> NDArray[np.float64]:
+    """Vectors, shape (rows, dimension), in units of the length ``clip`` to which they are cut; 0 if not finite."""
+    largest = np.abs(vectors).max(axis=1, initial=0.0)
+    finite = np.isfinite(largest)  # also false for nan
+    reach = np.maximum(np.where(finite, largest, 1.0), clip)[:, None]  # so that no square overflows
+    scaled = np.where(finite[:, None], vectors, 0.0) / reach
+    lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+    return np.asarray(scaled / np.maximum(lengths, clip / reach))
 
-    Attributes:
-        totals: Shape (questions, parts): sums over the sealed rows of each part, in grid units.
-        guesses: Shape (questions,): the public guess of each mean in ``[0, unit]`` times ``rows``, in the units of a
-            sum over all rows; -1 where there is none.
-        rows: Number of sealed rows.
-        unit: Grid steps between the row values 0 and 1.
-        tolerances: Shape (questions,): the half-width of a mean that each question wishes for, nan for the planned one;
-            None where all are content with that.
+
+def vectors_to_grid(vectors: NDArray[np.float64], *, clip: float, unit: int) -> NDArray[np.int64]:
+    """Clipped vectors as integers whose Euclidean length is at most ``unit / 2``, exactly.
+
+    Numbers are rounded towards 0, which makes no vector longer; any two rows therefore differ by at most ``unit``.
+    The lengths are checked in integers: floating point decides nothing.
+
+    Args:
+        vectors: Shape (rows, dimension).
+        clip: The clipping length, which stands for ``unit / 2``.
+        unit: Grid steps, at most `LARGEST_VECTOR_UNIT`.
+
+    Examples:
+        >>> vectors_to_grid(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 1.0]]), clip=1.0, unit=1000)
+        array([[299, 399],
+               [149, 199],
+               [  0,   0]])
     """
-
-    totals: NDArray[np.int64] = field(repr=False)
-    guesses: NDArray[np.int64]
-    rows: int
-    unit: int = UNIT
-    tolerances: NDArray[np.float64] | None = None
-
-    def __len__(self) -> int:
-        return len(self.totals)
+    grid = np.trunc(shortened(vectors, clip=clip) * (0.5 * unit * (1.0 - SHRINKAGE))).astype(np.int64)
+    too_long = 4 * np.einsum("ij,ij->i", grid, grid) > unit * unit
+    grid[too_long] = 0  # never, if floating point keeps its word
+    return grid

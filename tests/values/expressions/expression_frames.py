@@ -18,7 +18,7 @@ import narwhals.stable.v2 as nw
 
 from everhold.errors import QueryRejected
 from everhold.values.evaluation import UNIT
-from everhold.values.expressions.tree import ColumnKind, Node, Operation, RowValue, steps
+from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, RowValue
 
 __all__ = ["frame_totals", "with_grid_values"]
 
@@ -116,12 +116,12 @@ def _evaluated(frame: Frame, values: Sequence[RowValue], kept: Sequence[str], un
     """The kept columns and ``v0, v1, ...``, layer by layer; what no later layer reads is dropped on the way."""
     schema = frame.collect_schema()
     roots = [_shortened(value.expression.root) for value in values]
-    nodes = steps(roots)
+    nodes = list(dict.fromkeys(node for root in roots for node in Expression(root).nodes))
     if any(node.operation is Operation.COLUMN and node.value not in schema for node in nodes):
         raise QueryRejected("a column of the expression is not among the rows; nothing was charged")
-    known = {node: _constant(node) for node in nodes if node.is_leaf and node.operation is not Operation.COLUMN}
+    known = {node: _constant(node) for node in nodes if not node.operands and node.operation is not Operation.COLUMN}
     stored = [node for node in nodes if node not in known]
-    read: list[str] = list(dict.fromkeys(str(node.value) for node in stored if node.is_leaf))
+    read: list[str] = list(dict.fromkeys(str(node.value) for node in stored if not node.operands))
     prefix = _unused_prefix(schema)
     names = {node: f"{prefix}{place}" for place, node in enumerate(stored)}
     zeros = nw.col(prefix)
@@ -145,11 +145,11 @@ def _scalar(stored: Sequence[Node], *, columns: bool) -> set[Node]:
     found: set[Node] = set()
     varying: set[Node] = set()
     for node in stored:
-        if node.is_leaf or not varying.isdisjoint(node.operands):
+        if not node.operands or not varying.isdisjoint(node.operands):
             varying.add(node)
         else:
             found.add(node)
-    return found | {node for node in stored if node.is_leaf and columns}
+    return found | {node for node in stored if not node.operands and columns}
 
 
 def _spread(pair: _Pair, kind: ColumnKind, zeros: nw.Expr) -> _Pair:
@@ -172,7 +172,7 @@ def _spread(pair: _Pair, kind: ColumnKind, zeros: nw.Expr) -> _Pair:
 def _shortened(root: Node) -> Node:
     """The same question with long ``case`` chains cut into short ones, each the ``else`` of the one before."""
     rebuilt: dict[Node, Node] = {}
-    for node in steps([root]):
+    for node in Expression(root).nodes:
         operands = [rebuilt[operand] for operand in node.operands]
         while node.operation is Operation.CASE and len(operands) > 2 * _BRANCHES + 1:
             tail = operands[-2 * _BRANCHES - 1 :]
@@ -195,7 +195,7 @@ def _layers(stored: Sequence[Node], roots: Sequence[Node]) -> list[tuple[list[No
     last: dict[Node, int] = {}
     for node in stored:
         below = [level[operand] for operand in node.operands if operand in level]
-        level[node] = 0 if node.is_leaf else 1 + max(below, default=0)
+        level[node] = 0 if not node.operands else 1 + max(below, default=0)
         last.update({operand: max(last.get(operand, 0), level[node]) for operand in node.operands})
     count = 1 + max(level.values(), default=0)
     last.update(dict.fromkeys(roots, count))
@@ -218,7 +218,7 @@ def _pair(
     node: Node, known: Mapping[Node, _Pair], frame: nw.DataFrame[Any] | nw.LazyFrame[Any], zeros: nw.Expr
 ) -> _Pair:
     """One node from columns and constants."""
-    if node.is_leaf:
+    if not node.operands:
         return _column(str(node.value), node.kind, frame)
     inputs = [known[operand] for operand in node.operands]
     if node.operation is Operation.DIVIDE:

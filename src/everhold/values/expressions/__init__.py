@@ -25,28 +25,15 @@ keywords, brackets, ``!=`` and ``<>``, ``a > b`` and ``b < a``, ``not (a > b)`` 
 comparisons, ``in`` and a chain of ``or``, order and repetition under ``and``, ``or``, ``in``, ``least`` and
 ``greatest``, order under ``+`` and ``*``, De Morgan's laws, ``1`` and ``1.0``.
 
-The text itself never reaches an engine: `row_values_sql`, `totals_sql` and `part_totals_sql` write SQL for
-DuckDB from the tree.
+The text itself never reaches an engine: `row_values_sql`, `totals_sql` and `part_totals_sql` write SQL for DuckDB from
+the tree.
 """
 
 from everhold.values.expressions.parse import parse
-from everhold.values.expressions.sql import (
-    part_totals_sql,
-    positioned_values_sql,
-    row_values_sql,
-    stretch_totals_sql,
-    totals_sql,
-)
+from everhold.values.expressions.sql import part_totals_sql, row_values_sql, stretch_totals_sql, totals_sql
 from everhold.values.expressions.tree import ColumnKind, Expression, RowValue
 
 __all__ = [
-    "ColumnKind",
-    "Expression",
-    "RowValue",
-    "parse",
-    "part_totals_sql",
-    "positioned_values_sql",
-    "row_values_sql",
-    "stretch_totals_sql",
+    "ColumnKind", "Expression", "RowValue", "parse", "part_totals_sql", "row_values_sql", "stretch_totals_sql",
     "totals_sql",
-]
+]  # fmt: skip

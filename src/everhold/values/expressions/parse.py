@@ -1,26 +1,58 @@
-"""From text to tree: an allow-list of syntax, with types checked on the way."""
+"""From text to tree: a lexical gate, the parser of sqlglot, and an allow-list of syntax with types checked on the way.
+
+The parser of sqlglot knows thousands of constructions. It is handed a token list in which each word that is not one
+of the few keywords below has been replaced by a quoted column, so none of the others can be spelled. Of what it makes
+of that, only what `_FORMS` lists becomes a tree.
+"""
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter, methodcaller
+from typing import NamedTuple, TypeAlias
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel
+from sqlglot.tokenizer_core import Token, TokenType
 
-from everhold.values.expressions import normal
-from everhold.values.expressions.tokens import rejected, shown, tokenize
-from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, steps
+from everhold.errors import QueryRejected
+from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation
 
-__all__ = ["MAX_DEPTH", "MAX_NODES", "parse"]
+__all__ = ["MAX_DEPTH", "MAX_NODES", "parse", "rejected"]
 
+MAX_CHARACTERS = 10_000
+MAX_TOKENS = 2_000
+MAX_NESTING = 20
+"""Brackets, cases and signs inside each other; the parser takes about 23 frames of Python's stack for each."""
 MAX_NODES = 1_000
 MAX_DEPTH = 200
+_LISTED_COLUMNS = 12
+
+_FUNCTIONS = frozenset({"abs", "least", "greatest"})
+_OPENING = frozenset({"and", "or", "not", "in", "between", "case", "when", "then", "else", "is"})
+_SIGNS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "(", ")", ","})
+_PLAIN = _SIGNS | _OPENING | {"end", "null", "true", "false"}
+_BEFORE_A_VALUE = _SIGNS - {")"} | _OPENING
+_FRESH = frozenset({"(", ",", "and", "or", "when", "then", "else"})
+_NUMBER = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_SPACE = " \t\r\n"
+_SEE = "see the documentation of expressions for what can be written"
+_NULL = Node(Operation.NULL, ColumnKind.OTHER)  # until the other results of its case say what it would be
 
 Columns: TypeAlias = Mapping[str, ColumnKind]
-Builder: TypeAlias = Callable[[exp.Expr, Sequence[Node], Columns], Node]
+Nodes: TypeAlias = Sequence[Node]
+Builder: TypeAlias = Callable[[Nodes, exp.Expr, Columns], Node]
+
+
+def rejected(problem: str, advice: str) -> QueryRejected:
+    """The one kind of error of this package."""
+    return QueryRejected(f"{problem}; {advice}; nothing was charged")
 
 
 def parse(text: str, columns: Columns) -> Expression:
@@ -31,7 +63,7 @@ def parse(text: str, columns: Columns) -> Expression:
         columns: Public names of the columns and what they hold.
 
     Returns:
-        The checked expression; equal for all spellings of one question that `normal` knows to be equal.
+        The checked expression; equal for all spellings of one question that `Node.of` knows to be equal.
 
     Raises:
         QueryRejected: If the text is not an expression of the language over these columns, or exceeds a limit.
@@ -45,69 +77,159 @@ def parse(text: str, columns: Columns) -> Expression:
         everhold.errors.QueryRejected: '>' compares a string with a number; compare two values of one kind; nothing
         was charged
     """
-    root = _build(_syntax(text, columns), columns)
-    if root.kind is ColumnKind.STRING:
+    tokens = _tokens(text, columns)
+    try:
+        statements = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
+    except Exception:  # RecursionError included; the parser quotes its input, and its own faults are not the analyst's
+        statements = []
+    if len(statements) != 1 or statements[0] is None:
+        raise rejected(f"{_brief(text)} is not an expression", "write for example arr_delay > 15 and carrier = 'UA'")
+    expression = Expression(_tree(statements[0], columns))
+    if expression.kind is ColumnKind.STRING:
         raise rejected("the expression is a string", "ask for a number or a condition, such as carrier = 'UA'")
-    expression = Expression(root)
-    if root.depth > MAX_DEPTH or len(steps([root])) > MAX_NODES:
+    if expression.root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES:
         raise rejected(
             f"the expression has more than {MAX_NODES} parts or is more than {MAX_DEPTH} deep", "ask a shorter question"
         )
     return expression
 
 
-def _syntax(text: str, columns: Columns) -> exp.Expr:
-    """The syntax tree of the one expression in the text."""
-    tokens = tokenize(text, columns)
+def _brief(text: str) -> str:
+    """A short, escaped piece of the analyst's own text."""
+    return ascii(text if len(text) <= 40 else text[:37] + "...")
+
+
+def _tokens(text: str, columns: Columns) -> list[Token]:
+    """Tokens of the small language; columns are `IDENTIFIER` tokens that carry the exact name of a known column."""
+    if not isinstance(text, str):
+        raise rejected("the expression is not text", "write for example 'arr_delay > 15'")
+    if len(text) > MAX_CHARACTERS:
+        raise rejected(f"the expression is longer than {MAX_CHARACTERS:,} characters", "ask a shorter question")
+    if _NO_TEXT.search(text):
+        raise rejected("the expression has a character that is not text", "remove zero bytes and half surrogates")
     try:
-        statements = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
-    except Exception:  # RecursionError included; the parser quotes its input, and its own faults are not the analyst's
-        statements = []
-    if len(statements) != 1 or statements[0] is None:
-        raise rejected(f"{shown(text)} is not an expression", "write for example arr_delay > 15 and carrier = 'UA'")
-    return statements[0]
+        tokens: list[Token] = DuckDB().tokenize(text)
+    except Exception:  # the tokenizer quotes its input, and its own faults are not the analyst's
+        tokens = []
+    if not tokens:
+        raise rejected("the expression is empty or has an open quote", "write for example arr_delay > 15")
+    if len(tokens) > MAX_TOKENS:
+        raise rejected(f"the expression has more than {MAX_TOKENS} words and signs", "ask a shorter question")
+    words = _words(text, tokens)
+    if "." in words:
+        tokens = _with_leading_points(tokens, words)
+        words = _words(text, tokens)
+    _check_nesting(words)
+    return _resolved(tokens, words, columns)
 
 
-def _build(syntax: exp.Expr, columns: Columns) -> Node:
+def _words(text: str, tokens: Sequence[Token]) -> list[str]:
+    """The analyst's spelling of each token, lower case; refuses comments and whatever the tokenizer skipped."""
+    words, end = [], 0
+    for token in tokens:
+        if token.comments or text[end : token.start].strip(_SPACE):
+            break
+        end = token.end + 1
+        words.append(text[token.start : end].lower())
+    if text[end:].strip(_SPACE):
+        raise rejected(f"the expression cannot be read from {_brief(text[end:])} on", "leave out comments and hints")
+    return words
+
+
+def _with_leading_points(tokens: Sequence[Token], words: Sequence[str]) -> list[Token]:
+    """``.5`` as one number, which the tokenizer leaves in two; only where a value can begin, so not in ``1..5``."""
+    joined: list[Token] = []
+    for place, token in enumerate(tokens):
+        point = tokens[place - 1] if place and words[place - 1] == "." and words[place][0] in "0123456789" else None
+        if point is None or point.end + 1 != token.start or not (place == 1 or words[place - 2] in _BEFORE_A_VALUE):
+            joined.append(token)
+        else:
+            text = f".{token.text}"
+            joined[-1] = Token(TokenType.NUMBER, text, point.line, point.col, point.start, token.end)
+    return joined
+
+
+def _check_nesting(words: Sequence[str]) -> None:
+    """Bounds everything that makes the parser recurse: brackets, cases, negations and runs of signs."""
+    levels, run, previous = [0], 0, "("
+    for place, word in enumerate(words):
+        run = run + 1 if word in ("-", "+", "not") and previous in _BEFORE_A_VALUE else 0
+        if word in ("(", "case"):
+            levels.append(0)
+        elif word in (")", "end") and len(levels) > 1:
+            levels.pop()
+        elif word == "not" and previous != "is" and words[place + 1 : place + 2] not in (["in"], ["between"]):
+            levels[-1] += previous not in _FRESH
+        if len(levels) + run + sum(levels) > MAX_NESTING:
+            raise rejected(
+                f"the expression is nested more than {MAX_NESTING} deep", "use fewer brackets, cases and negations"
+            )
+        previous = word
+
+
+def _resolved(tokens: Sequence[Token], words: Sequence[str], columns: Columns) -> list[Token]:
+    """Each token itself if it belongs to the language, and a column token for a known name."""
+    found = []
+    for token, word, following in zip(tokens, words, [*words[1:], ""], strict=True):
+        kind, called = token.token_type, following == "("
+        is_literal = (
+            word[0] == "'" if kind is TokenType.STRING else kind is TokenType.NUMBER and _NUMBER.fullmatch(word)
+        )
+        if is_literal or word in _PLAIN or (word in _FUNCTIONS and called):
+            found.append(token)
+        elif kind is not TokenType.IDENTIFIER and not word.isidentifier():
+            raise rejected(f"{_brief(word)} is not part of the language", _SEE)
+        elif called:
+            raise rejected(f"{_brief(word)} is not a known function", "use abs, least or greatest")
+        else:
+            name = token.text if token.text in columns else _differing_in_case(token.text, columns)
+            found.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, token.end))
+    return found
+
+
+def _differing_in_case(name: str, columns: Columns) -> str:
+    """The one column that has this name but for case; refuses any other name, with what may be meant."""
+    same = [known for known in columns if known.casefold() == name.casefold()]
+    if len(same) == 1:
+        return same[0]
+    close = same or difflib.get_close_matches(name[:64], list(columns)[:1000], n=3, cutoff=0.6)
+    if close:
+        advice = f"did you mean {', '.join(map(_brief, close))}"
+    elif 0 < len(columns) <= _LISTED_COLUMNS:
+        advice = f"expected one of {', '.join(map(_brief, columns))}"
+    else:
+        advice = "see the list of columns"
+    raise rejected(f"there is no column {_brief(name)}", advice)
+
+
+def _tree(syntax: exp.Expr, columns: Columns) -> Node:
     """The tree, operands first and without recursion, because a sum of many terms is deep."""
     order, stack = [], [syntax]
     while stack:
         item = stack.pop()
-        order.append(item)
-        stack.extend(_parts(item))
-    built: dict[int, Node] = {}
-    for item in reversed(order):
-        operands = [built[id(part)] for part in _parts(item)]
-        built[id(item)] = _BUILDERS[type(item)](item, operands, columns)
-    return built[id(syntax)]
+        parts = _parts(item)
+        order.append((item, len(parts)))
+        stack.extend(parts)
+    nodes: list[Node] = []
+    for item, count in reversed(order):
+        first = len(nodes) - count
+        nodes[first:] = [_FORMS[type(item)].build(nodes[first:], item, columns)]
+    return nodes[0]
 
 
 def _parts(item: exp.Expr) -> list[exp.Expr]:
     """Syntax below an item that has a value; refuses every item and every option that is not on the list."""
-    if type(item) not in _BUILDERS:
-        raise rejected(
-            f"the expression uses {shown(type(item).__name__.lower())}, which is not allowed",
-            "see the documentation of expressions for what can be written",
-        )
-    options = {name for name, value in item.args.items() if value not in (None, False, [])}
-    if options - _OPTIONS.get(type(item), _BINARY):
-        raise rejected(f"the expression uses an option of {shown(type(item).__name__.lower())}", "leave it out")
-    if isinstance(item, exp.Column | exp.Literal | exp.Boolean | exp.Null):
-        return []
-    if isinstance(item, exp.Case):
-        return _case_parts(item)
-    if isinstance(item, exp.Is):
-        if not isinstance(item.expression, exp.Null):
-            raise rejected("'is' stands without 'null'", "write x is null, x is not null or x = y")
-        return [item.this]
-    if isinstance(item, exp.And | exp.Or):
-        return _chain(item)
-    if isinstance(item, exp.Between):
-        return [item.this, item.args["low"], item.args["high"]]
-    return [part for part in (item.this, item.args.get("expression"), *item.expressions) if part is not None]
+    form, called = _FORMS.get(type(item)), type(item).__name__.lower()
+    if form is None:
+        raise rejected(f"the expression uses {_brief(called)}, which is not allowed", _SEE)
+    for name, value in item.args.items():
+        if name not in form.arguments and value not in (None, False, []):
+            raise rejected(f"the expression uses an option of {_brief(called)}", "leave it out")
+    return list(form.parts(item)) if form.parts else []
 
 
-def _case_parts(item: exp.Case) -> list[exp.Expr]:
+def _branches(item: exp.Expr) -> list[exp.Expr]:
+    """Conditions and results of a case in turn, between its subject and its else."""
     parts = [part for branch in item.args["ifs"] for part in (branch.this, branch.args["true"])]
     return [part for part in (item.this, *parts, item.args.get("default")) if part is not None]
 
@@ -121,185 +243,148 @@ def _chain(item: exp.Expr) -> list[exp.Expr]:
     return [left, *reversed(parts)]
 
 
-def _expect(kind: ColumnKind, operands: Sequence[Node], name: str) -> None:
-    for operand in operands:
-        if operand.kind is not kind:
-            raise rejected(
-                f"{name!r} stands next to a {_called(operand)}", f"it takes only values that are a {kind.value}"
-            )
+def _tested(item: exp.Expr) -> list[exp.Expr]:
+    """What stands before ``is null``."""
+    if not isinstance(item.expression, exp.Null):
+        raise rejected("'is' stands without 'null'", "write x is null, x is not null or x = y")
+    return [item.this]
 
 
-def _same(operands: Sequence[Node], name: str) -> ColumnKind:
-    kinds = {operand.kind: operand for operand in operands if operand.operation is not Operation.NULL}
+def _common_kind(operands: Iterable[Node], name: str, *, ordered: bool = False) -> ColumnKind:
+    """The kind of all operands but null, which is the only node of kind `OTHER`."""
+    kinds: set[ColumnKind] = set(map(attrgetter("kind"), operands)) - {ColumnKind.OTHER}
     if len(kinds) > 1:
         first, second = sorted(kind.value for kind in kinds)[::-1][:2]
         raise rejected(f"{name!r} compares a {first} with a {second}", "compare two values of one kind")
-    return next(iter(kinds))
+    if ordered and ColumnKind.BOOLEAN in kinds:
+        raise rejected(f"{name!r} compares booleans", "booleans can be compared with = and <> only")
+    return kinds.pop()
 
 
-def _called(node: Node) -> str:
-    return "null" if node.operation is Operation.NULL else node.kind.value
+def _expect(kind: ColumnKind, operands: Iterable[Node], name: str) -> None:
+    for operand in operands:
+        if operand.kind is not kind:
+            raise rejected(
+                f"{name!r} stands next to a {operand.kind.value}", f"it takes only values that are a {kind.value}"
+            )
 
 
-def _column(item: exp.Expr, _operands: Sequence[Node], columns: Columns) -> Node:
-    name = item.name
+def _column(_: Nodes, item: exp.Expr, columns: Columns) -> Node:
     if not item.this.args.get("quoted"):  # a keyword of ours that the parser takes for a name; columns come quoted
-        raise rejected(f"{shown(name)} stands where a value is needed", "put a column of that name in double quotes")
-    kind = columns[name]
+        raise rejected(
+            f"{_brief(item.name)} stands where a value is needed", "put a column of that name in double quotes"
+        )
+    kind = columns[item.name]
     if kind is ColumnKind.OTHER:
         raise rejected(
-            f"column {shown(name)} is neither numbers, strings nor booleans",
+            f"column {_brief(item.name)} is neither numbers, strings nor booleans",
             "seal a numeric copy of it to ask about it",
         )
-    return normal.column(name, kind)
+    return Node(Operation.COLUMN, kind, value=item.name)
 
 
-def _literal(item: exp.Expr, _operands: Sequence[Node], _columns: Columns) -> Node:
-    if item.is_string:
-        return normal.string(item.this)
-    value = float(item.this)
-    if math.isinf(value):
-        raise rejected(f"the number {shown(item.this)} is too large", "stay below 1.8e308")
-    return normal.number(value)
+def _literal(_: Nodes, item: exp.Expr, *__: object) -> Node:
+    value = item.this if item.is_string else float(item.this)
+    if value == math.inf:
+        raise rejected(f"the number {_brief(item.this)} is too large", "stay below 1.8e308")
+    return Node.literal(value)
 
 
-def _boolean(item: exp.Expr, _operands: Sequence[Node], _columns: Columns) -> Node:
-    return normal.boolean(bool(item.this))
-
-
-def _null(item: exp.Expr, _operands: Sequence[Node], _columns: Columns) -> Node:
+def _null(_: Nodes, item: exp.Expr, *__: object) -> Node:
     if not isinstance(item.parent, exp.If | exp.Case) or item.arg_key not in ("true", "default"):
         raise rejected("'null' stands where a value is needed", "write x is null, or null as a result of a case")
-    return normal.null(ColumnKind.OTHER)
+    return _NULL
 
 
-def _paren(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-    return operands[0]
+def _calculated(kind: ColumnKind, sign: str, operation: Operation, operands: Nodes, *_: object) -> Node:
+    _expect(kind, operands, sign)
+    return Node.of(operation, *operands)
 
 
-def _negative(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-    _expect(ColumnKind.NUMBER, operands, "-")
-    return normal.negate(operands[0])
+def _compared(
+    sign: str, operation: Operation, operands: Nodes, *_: object, swapped: bool = False, negated: bool = False
+) -> Node:
+    _common_kind(operands, sign, ordered=operation is Operation.LESS)
+    node = Node.of(operation, *(operands[::-1] if swapped else operands))
+    return Node.of(Operation.NOT, node) if negated else node
 
 
-def _absolute(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-    _expect(ColumnKind.NUMBER, operands, "abs")
-    return normal.unary(Operation.ABSOLUTE, operands[0])
-
-
-def _arithmetic(operation: Operation, sign: str) -> Builder:
-    def build(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-        _expect(ColumnKind.NUMBER, operands, sign)
-        return normal.combine(operation, operands[0], operands[1])
-
-    return build
-
-
-def _extreme(operation: Operation) -> Builder:
-    def build(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-        _expect(ColumnKind.NUMBER, operands, operation.value)
-        return normal.extreme(operation, operands)
-
-    return build
-
-
-def _comparison(sign: str, build_from: Callable[[Node, Node], Node], *, ordered: bool = True) -> Builder:
-    def build(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-        if _same(operands, sign) is ColumnKind.BOOLEAN and ordered:
-            raise rejected(f"{sign!r} compares booleans", "booleans can be compared with = and <> only")
-        return build_from(operands[0], operands[1])
-
-    return build
-
-
-def _at_most(left: Node, right: Node) -> Node:
-    return normal.negation(normal.less(right, left))
-
-
-def _between(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-    if _same(operands, "between") is ColumnKind.BOOLEAN:
-        raise rejected("'between' compares booleans", "booleans can be compared with = and <> only")
+def _between(operands: Nodes, *_: object) -> Node:
+    _common_kind(operands, "between", ordered=True)
     value, low, high = operands
-    return normal.connect(Operation.AND, [_at_most(low, value), _at_most(value, high)])
+    outside = (Node.of(Operation.LESS, value, low), Node.of(Operation.LESS, high, value))
+    return Node.of(Operation.AND, *(Node.of(Operation.NOT, side) for side in outside))
 
 
-def _member(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
+def _member(operands: Nodes, *_: object) -> Node:
     listed = operands[1:]
-    if _same(operands, "in") is ColumnKind.BOOLEAN or not listed or not all(node.is_literal for node in listed):
+    if _common_kind(operands, "in") is ColumnKind.BOOLEAN or not listed or not all(node.is_literal for node in listed):
         raise rejected("'in' needs a list of numbers or of strings", "write for example carrier in ('UA', 'AA')")
-    return normal.member(operands[0], listed)
+    return Node.of(Operation.MEMBER, *operands)
 
 
-def _is_null(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-    return normal.is_null(operands[0])
-
-
-def _not(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-    _expect(ColumnKind.BOOLEAN, operands, "not")
-    return normal.negation(operands[0])
-
-
-def _connective(operation: Operation) -> Builder:
-    def build(_item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
-        _expect(ColumnKind.BOOLEAN, operands, operation.value)
-        return normal.connect(operation, operands)
-
-    return build
-
-
-def _case(item: exp.Expr, operands: Sequence[Node], _columns: Columns) -> Node:
+def _case(operands: Nodes, item: exp.Expr, *_: object) -> Node:
     parts = list(operands)
     subject = parts.pop(0) if item.args.get("this") is not None else None
-    otherwise = parts.pop() if item.args.get("default") is not None else normal.null(ColumnKind.OTHER)
-    conditions, results = parts[::2], parts[1::2]
-    if all(result.operation is Operation.NULL for result in (*results, otherwise)):
+    if item.args.get("default") is None:
+        parts.append(_NULL)
+    conditions, results = parts[:-1:2], [*parts[1::2], parts[-1]]
+    if all(result is _NULL for result in results):
         raise rejected("every result of the case is null", "give at least one value")
-    kind = _same((*results, otherwise), "case")
+    kind = _common_kind(results, "case")
     if subject is not None:
-        _same((subject, *conditions), "case")
-        conditions = [normal.equal(subject, value) for value in conditions]
+        _common_kind((subject, *conditions), "case")
+        conditions = [Node.of(Operation.EQUAL, subject, value) for value in conditions]
     _expect(ColumnKind.BOOLEAN, conditions, "when")
-    results = [normal.null(kind) if result.operation is Operation.NULL else result for result in results]
-    otherwise = normal.null(kind) if otherwise.operation is Operation.NULL else otherwise
-    return normal.case(zip(conditions, results, strict=True), otherwise)
+    parts[:-1:2] = conditions
+    return Node.of(Operation.CASE, *(Node(Operation.NULL, kind) if part is _NULL else part for part in parts))
 
 
-_BINARY = {"this", "expression"}
-_OPTIONS: dict[type[exp.Expr], set[str]] = {
-    exp.Div: _BINARY | {"typed", "safe"},
-    exp.Between: {"this", "low", "high"},
-    exp.In: {"this", "expressions"},
-    exp.Case: {"this", "ifs", "default"},
-    exp.Least: {"this", "expressions", "ignore_nulls"},
-    exp.Greatest: {"this", "expressions", "ignore_nulls"},
-    exp.Literal: {"this", "is_string"},
-    exp.Column: {"this"},
-}
-_BUILDERS: dict[type[exp.Expr], Builder] = {
-    exp.Column: _column,
-    exp.Literal: _literal,
-    exp.Boolean: _boolean,
-    exp.Null: _null,
-    exp.Paren: _paren,
-    exp.Neg: _negative,
-    exp.Abs: _absolute,
-    exp.Add: _arithmetic(Operation.ADD, "+"),
-    exp.Sub: _arithmetic(Operation.SUBTRACT, "-"),
-    exp.Mul: _arithmetic(Operation.MULTIPLY, "*"),
-    exp.Div: _arithmetic(Operation.DIVIDE, "/"),
-    exp.Least: _extreme(Operation.LEAST),
-    exp.Greatest: _extreme(Operation.GREATEST),
-    exp.EQ: _comparison("=", normal.equal, ordered=False),
-    exp.NEQ: _comparison("<>", lambda left, right: normal.negation(normal.equal(left, right)), ordered=False),
-    exp.LT: _comparison("<", normal.less),
-    exp.GT: _comparison(">", lambda left, right: normal.less(right, left)),
-    exp.LTE: _comparison("<=", _at_most),
-    exp.GTE: _comparison(">=", lambda left, right: _at_most(right, left)),
-    exp.Between: _between,
-    exp.In: _member,
-    exp.Is: _is_null,
-    exp.Not: _not,
-    exp.And: _connective(Operation.AND),
-    exp.Or: _connective(Operation.OR),
-    exp.Case: _case,
+_numbers = partial(_calculated, ColumnKind.NUMBER)
+_conditions = partial(_calculated, ColumnKind.BOOLEAN)
+_PAIR = frozenset({"this", "expression"})
+_LIST = frozenset({"this", "expressions", "ignore_nulls"})
+
+
+class _Form(NamedTuple):
+    """What one type of syntax becomes.
+
+    Attributes:
+        build: Its node, from the nodes of its parts.
+        parts: The syntax below it that has a value; None for leaves.
+        arguments: Arguments that may be set; any other one is an option that the language does not have.
+    """
+
+    build: Builder
+    parts: Callable[[exp.Expr], Iterable[exp.Expr]] | None = methodcaller("iter_expressions")
+    arguments: frozenset[str] = _PAIR
+
+
+_FORMS: dict[type[exp.Expr], _Form] = {
+    exp.Column: _Form(_column, None),
+    exp.Literal: _Form(_literal, None, frozenset({"this", "is_string"})),
+    exp.Boolean: _Form(lambda _, item, *__: Node.literal(bool(item.this)), None),
+    exp.Null: _Form(_null, None),
+    exp.Paren: _Form(lambda operands, *_: operands[0]),
+    exp.Neg: _Form(partial(_numbers, "-", Operation.NEGATE)),
+    exp.Abs: _Form(partial(_numbers, "abs", Operation.ABSOLUTE)),
+    exp.Add: _Form(partial(_numbers, "+", Operation.ADD)),
+    exp.Sub: _Form(partial(_numbers, "-", Operation.SUBTRACT)),
+    exp.Mul: _Form(partial(_numbers, "*", Operation.MULTIPLY)),
+    exp.Div: _Form(partial(_numbers, "/", Operation.DIVIDE), arguments=_PAIR | {"typed", "safe"}),
+    exp.Least: _Form(partial(_numbers, "least", Operation.LEAST), arguments=_LIST),
+    exp.Greatest: _Form(partial(_numbers, "greatest", Operation.GREATEST), arguments=_LIST),
+    exp.EQ: _Form(partial(_compared, "=", Operation.EQUAL)),
+    exp.NEQ: _Form(partial(_compared, "<>", Operation.EQUAL, negated=True)),
+    exp.LT: _Form(partial(_compared, "<", Operation.LESS)),
+    exp.GT: _Form(partial(_compared, ">", Operation.LESS, swapped=True)),
+    exp.LTE: _Form(partial(_compared, "<=", Operation.LESS, swapped=True, negated=True)),
+    exp.GTE: _Form(partial(_compared, ">=", Operation.LESS, negated=True)),
+    exp.Between: _Form(_between, arguments=frozenset({"this", "low", "high"})),
+    exp.In: _Form(_member, arguments=_LIST),
+    exp.Is: _Form(lambda operands, *_: Node.of(Operation.IS_NULL, *operands), _tested),
+    exp.Not: _Form(partial(_conditions, "not", Operation.NOT)),
+    exp.And: _Form(partial(_conditions, "and", Operation.AND), _chain),
+    exp.Or: _Form(partial(_conditions, "or", Operation.OR), _chain),
+    exp.Case: _Form(_case, _branches, frozenset({"this", "ifs", "default"})),
 }

@@ -1,32 +1,68 @@
-"""DuckDB text for row values, written by us from the tree.
+"""DuckDB text for row values, whose work does not depend on the values, so that its time tells nothing about them.
 
-The terms of `branchless` do work that does not depend on the values. Those that are used twice are columns of a
-sub-select before they are used, so the text stays linear in the tree. On connections of `everhold.sealing.engine` no
-optimizer undoes that.
+The engine skips work where it can: a branch of a ``case`` or ``coalesce`` for rows that do not take it, every operation
+for null, the rest of a comparison of equal beginnings. So nothing is ever null here, and nothing branches:
+
+- A number is a double, nan where it is missing. IEEE arithmetic carries nan along, and takes as long for it.
+- A condition is two booleans, whether it is true and whether it is false; where it is missing, neither.
+- A text is empty where it is missing, and comes with a boolean that says where it is there.
+- A choice makes a list of what may be chosen and takes the element at a computed place: all are computed for all rows.
+
+What remains is comparing texts, which takes as long as they begin alike, and reading the columns themselves.
+
+Pieces that are used twice are columns of a sub-select before they are used, so the text stays linear in the tree. On
+connections of `everhold.sealing.engine` no optimizer undoes that.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from everhold.values.evaluation import UNIT
-from everhold.values.expressions.branchless import Term, grid_terms, quoted, terms_in_order
-from everhold.values.expressions.tree import RowValue
+from everhold.values.expressions.tree import ColumnKind, Node, Operation, RowValue
 
-__all__ = [
-    "part_totals_sql", "positioned_values_sql", "quoted", "row_values_sql", "stretch_totals_sql", "totals_sql",
-]  # fmt: skip
+__all__ = ["part_totals_sql", "quoted", "row_values_sql", "stretch_totals_sql", "totals_sql"]
 
+_ARITHMETIC = {
+    Operation.NEGATE: ("(-", ""),
+    Operation.ABSOLUTE: ("abs(", ""),
+    Operation.ADD: ("(", " + "),
+    Operation.SUBTRACT: ("(", " - "),
+    Operation.MULTIPLY: ("(", " * "),
+    Operation.DIVIDE: ("(", " / "),
+}
+"""What stands before and between the operands."""
+_TESTS = {
+    Operation.EQUAL: (" = ", " <> ", ")"),
+    Operation.LESS: (" < ", " >= ", ")"),
+    Operation.MEMBER: (" IN (", " NOT IN (", "))"),
+}
+"""The sign of a test, that of its opposite, and what closes both."""
+_MISSING = {ColumnKind.NUMBER: "'nan'::DOUBLE", ColumnKind.STRING: "''::VARCHAR", ColumnKind.BOOLEAN: "false"}
+_BRANCHES = 8  # of a choice that is made at once; its place is a nested product
 _SHORT = 30  # characters of a literal that is written where it is used
 
+Part: TypeAlias = str | int
+"""Text, or the number of a piece."""
 
-def row_values_sql(values: Sequence[RowValue], table: str, *, unit: int = UNIT) -> str:
+Faces: TypeAlias = tuple[Part, Part]
+"""Two of each node: where a condition is true and where it is false; of all else the value and where it is there."""
+
+
+def quoted(name: str) -> str:
+    """A name as a quoted SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def row_values_sql(values: Sequence[RowValue], table: str, *, position: str | None = None, unit: int = UNIT) -> str:
     """One BIGINT column ``v0, v1, ...`` for each row value, in ``[0, unit]``.
 
     Args:
         values: What to compute.
         table: Name of a table or view; quoted here.
+        position: Column with the position of a row, which comes first and is called ``p``; None for no such column.
         unit: Grid steps between 0 and 1.
 
     Examples:
@@ -38,12 +74,20 @@ def row_values_sql(values: Sequence[RowValue], table: str, *, unit: int = UNIT) 
         ...     engine.execute(row_values_sql([late], "flights", unit=4)).fetchall()
         [(0,), (4,), (0,)]
     """
-    return _query(values, table, unit=unit, position=None)
+    sheet = _Sheet()
+    faces: dict[Node, Faces] = {}
+    grids = []
+    for value in values:
+        for node in value.expression.nodes:
+            if node not in faces:
+                faces[node] = sheet.faces(node, list(map(faces.__getitem__, node.operands)))
+        grids.append(sheet.grid(value, faces[value.expression.root], unit))
+    return sheet.select(grids, table, position)
 
 
 def totals_sql(values: Sequence[RowValue], table: str, *, unit: int = UNIT) -> str:
     """One row of exact integer sums over all rows, one HUGEINT column ``v0, v1, ...`` for each row value."""
-    sums = ", ".join(f"coalesce(sum(v{place}), 0) AS v{place}" for place in range(len(values)))
+    sums = ", ".join(map("coalesce(sum(v{0}), 0) AS v{0}".format, range(len(values))))
     return f"SELECT {sums} FROM ({row_values_sql(values, table, unit=unit)})"
 
 
@@ -52,15 +96,10 @@ def part_totals_sql(
 ) -> str:
     """Sums of ``parts`` disjoint parts: rows ``part, v0, v1, ...`` in the order of parts; empty parts are left out.
 
-    Args:
-        values: What to compute.
-        table: Name of a table or view; quoted here.
-        parts: Number of parts; a row belongs to part ``position modulo parts``.
-        position: Column with the position of a row, from 0.
-        unit: Grid steps between 0 and 1.
+    A row belongs to part ``position modulo parts``, with positions from 0; other arguments as for `row_values_sql`.
     """
-    sums = ", ".join(f"sum(v{place}) AS v{place}" for place in range(len(values)))
-    rows = _query(values, table, unit=unit, position=position)
+    sums = ", ".join(map("sum(v{0}) AS v{0}".format, range(len(values))))
+    rows = row_values_sql(values, table, position=position, unit=unit)
     return f"SELECT p % {int(parts)} AS part, {sums} FROM ({rows}) GROUP BY part ORDER BY part"
 
 
@@ -69,47 +108,165 @@ def stretch_totals_sql(
 ) -> str:
     """Sums over stretches of ``2**bits`` rows: rows ``stretch, v0, v1, ...`` in any order, which saves time.
 
-    Args:
-        values: What to compute.
-        table: Name of a table or view; quoted here.
-        bits: The stretch of a row is its position without so many of the last bits.
-        position: Column with the position of a row, from 0.
-        unit: Grid steps between 0 and 1.
+    The stretch of a row is its position without so many of the last bits; other arguments as for `row_values_sql`.
     """
-    sums = ", ".join(f"sum(v{place}) AS v{place}" for place in range(len(values)))
-    inner = _query(values, table, unit=unit, position=position)
-    return f"SELECT p >> {int(bits)} AS stretch, {sums} FROM ({inner}) GROUP BY stretch"
+    sums = ", ".join(map("sum(v{0}) AS v{0}".format, range(len(values))))
+    rows = row_values_sql(values, table, position=position, unit=unit)
+    return f"SELECT p >> {int(bits)} AS stretch, {sums} FROM ({rows}) GROUP BY stretch"
 
 
-def positioned_values_sql(
-    values: Sequence[RowValue], table: str, *, position: str = "file_row_number", unit: int = UNIT
-) -> str:
-    """The values ``v0, v1, ...`` of each row with its position ``p``, in any order; arguments as before."""
-    return _query(values, table, unit=unit, position=position)
+def _double(value: float) -> str:
+    """A number exactly; `repr` is the shortest text that reads back as the same double."""
+    return f"'{value!r}'::DOUBLE"
 
 
-def _query(values: Sequence[RowValue], table: str, *, unit: int, position: str | None) -> str:
-    """Sub-selects from the columns of the table up to the grid values."""
-    grids = grid_terms(values, unit=unit)
-    terms = terms_in_order(grids)
-    uses = Counter(part for term in terms for part in term.inputs)
-    names = {
-        term: f"s{place}"
-        for place, term in enumerate(terms)
-        if term.stored or (uses[term] > 1 and (term.inputs or len(str(term.parts[0])) > _SHORT))
-    }
-    texts: dict[Term, str] = {}
-    level: dict[Term, int] = {}
-    layers: list[list[str]] = [[]]
-    for term in terms:
-        texts[term] = "".join(part if isinstance(part, str) else names.get(part) or texts[part] for part in term.parts)
-        level[term] = max((level[part] + (part in names) for part in term.inputs), default=0)
-        if term in names:
-            layers.extend([] for _ in range(level[term] + 1 - len(layers)))
-            layers[level[term]].append(f"{texts[term]} AS {names[term]}")
-    first = ([f"t.{quoted(position)} AS p"] if position else []) + layers[0]
-    source = f"(SELECT {', '.join(first or ['1 AS one'])} FROM {quoted(table)} AS t)"
-    for layer in layers[1:]:
-        source = f"(SELECT *, {', '.join(layer)} FROM {source})"
-    last = [f"{names.get(grid) or texts[grid]} AS v{place}" for place, grid in enumerate(grids)]
-    return f"SELECT {', '.join((['p'] if position else []) + last)} FROM {source}"
+@dataclass(slots=True)
+class _Sheet:
+    """Pieces of SQL, each written once and known by its number: text in which earlier pieces stand by their numbers."""
+
+    _pieces: dict[tuple[Part, ...], int] = field(default_factory=dict)
+    _columns: set[int] = field(default_factory=set)  # pieces that the first sub-select computes, however often used
+
+    def faces(self, node: Node, inputs: Sequence[Faces]) -> Faces:
+        """One node from those of its operands."""
+        if not inputs:
+            return self._leaf(node)
+        ones, others = map(list, zip(*inputs, strict=True))
+        match node.operation:
+            case Operation.NOT:
+                return others[0], ones[0]
+            case Operation.AND:
+                return self._joined(" AND ", ones), self._joined(" OR ", others)
+            case Operation.OR:
+                return self._joined(" OR ", ones), self._joined(" AND ", others)
+            case Operation.IS_NULL:
+                is_condition = node.operands[0].kind is ColumnKind.BOOLEAN
+                present = self._joined(" OR ", inputs[0]) if is_condition else others[0]
+                return self._put("(NOT ", present, ")"), present
+            case Operation.EQUAL if node.operands[0].kind is ColumnKind.BOOLEAN:
+                (true, false), (also_true, also_false) = inputs
+                return (
+                    self._put("((", true, " AND ", also_true, ") OR (", false, " AND ", also_false, "))"),
+                    self._put("((", true, " AND ", also_false, ") OR (", false, " AND ", also_true, "))"),
+                )
+            case Operation.EQUAL | Operation.LESS | Operation.MEMBER:
+                *signs, closing = _TESTS[node.operation]
+                tests = [self._joined(", ", ones[1:], before=["(", ones[0], sign], after=[closing]) for sign in signs]
+                there = [face for face in others if face != "true"]
+                return self._joined(" AND ", [tests[0], *there]), self._joined(" AND ", [tests[1], *there])
+            case Operation.CASE:
+                chosen = self._case(ones[:-1:2], [*inputs[1::2], inputs[-1]])
+                if node.kind is not ColumnKind.NUMBER:
+                    return chosen
+                value = chosen[0]
+            case Operation.LEAST:  # nan counts as the largest number, so it is chosen among the negated too
+                value = self._put("(-", self._largest([self._put("(-", one, ")") for one in ones]), ")")
+            case Operation.GREATEST:
+                value = self._largest(ones)
+            case operation:
+                if operation is Operation.DIVIDE:
+                    ones[1] = self._divisor(node.operands[1], ones[1])
+                opening, between = _ARITHMETIC[operation]
+                value = self._joined(between, ones, before=[opening])
+        return value, self._put("(NOT isnan(", value, "))")
+
+    def grid(self, value: RowValue, root: Faces, unit: int) -> int:
+        """The integer of one row: what is missing, or not above the lower end, counts as the lower end."""
+        number, present = root
+        if value.expression.kind is ColumnKind.BOOLEAN:
+            return self._put("(", number, f"::BIGINT * {int(unit)})")
+        low, high, width, steps = map(_double, (value.low, value.high, value.width, float(unit)))
+        above = self._put(f"[{low}, ", number, "][1 + ((", number, f" > {low}) AND ", present, ")::BIGINT]")
+        clipped = self._put(f"[{high}, ", above, "][1 + (", above, f" < {high})::BIGINT]")
+        return self._put("floor((", clipped, f" - {low}) / {width} * {steps})::BIGINT")
+
+    def select(self, results: Sequence[int], table: str, position: str | None) -> str:
+        """The results of each row, by sub-selects from the columns of the table up to the pieces that are used once."""
+        uses = dict.fromkeys(results, 0)
+        for parts, piece in reversed(self._pieces.items()):
+            if piece in uses:
+                for part in parts:
+                    if isinstance(part, int):
+                        uses[part] = uses.get(part, 0) + 1
+        texts: dict[int, str] = {}
+        levels: dict[int, int] = {}
+        layers: list[list[str]] = [[f"t.{quoted(position)} AS p"] if position else []]
+        for parts, piece in self._pieces.items():
+            if piece in uses:
+                text, level = "", 0
+                for part in parts:
+                    text += part if isinstance(part, str) else texts[part]
+                    level = max(level, 0 if isinstance(part, str) else levels[part])
+                if piece in self._columns or (uses[piece] > 1 and (len(parts) > 1 or len(text) > _SHORT)):
+                    layers += [[]] if level == len(layers) else []
+                    layers[level].append(f"{text} AS s{piece}")
+                    text, level = f"s{piece}", level + 1
+                texts[piece], levels[piece] = text, level
+        source = f"(SELECT {', '.join(layers[0] or ['1 AS one'])} FROM {quoted(table)} AS t)"
+        for layer in layers[1:]:
+            source = f"(SELECT *, {', '.join(layer)} FROM {source})"
+        last = [f"{texts[result]} AS v{place}" for place, result in enumerate(results)]
+        return f"SELECT {', '.join((['p'] if position else []) + last)} FROM {source}"
+
+    def _put(self, *parts: Part) -> int:
+        return self._pieces.setdefault(parts, len(self._pieces))
+
+    def _joined(
+        self, between: str, parts: Sequence[Part], *, before: Sequence[Part] = "(", after: Sequence[Part] = ")"
+    ) -> int:
+        inside: list[Part] = [between] * (2 * len(parts) - 1)
+        inside[::2] = parts
+        return self._put(*before, *inside, *after)
+
+    def _leaf(self, node: Node) -> Faces:
+        """A literal, or a column of the table: the only place where null is met."""
+        match node.operation:
+            case Operation.NULL:
+                return _MISSING[node.kind], "false"
+            case Operation.BOOLEAN:
+                return ("true", "false") if node.value else ("false", "true")
+            case Operation.NUMBER:
+                return _double(float(node.value or 0.0)), "true"
+            case Operation.STRING:
+                return self._put("'" + str(node.value).replace("'", "''") + "'::VARCHAR"), "true"
+        name = f"t.{quoted(str(node.value))}"
+        missing = f"{_MISSING[node.kind]}][1 + ({name} IS NULL)::BIGINT]"
+        match node.kind:
+            case ColumnKind.NUMBER:
+                columns = [self._put(f"[{name}::DOUBLE, {missing}")]
+            case ColumnKind.BOOLEAN:
+                columns = [self._put(f"[{name}::BOOLEAN, {missing}"), self._put(f"[NOT {name}::BOOLEAN, {missing}")]
+            case _:
+                columns = [self._put(f"[{name}::VARCHAR, {missing}"), self._put(f"({name} IS NOT NULL)")]
+        self._columns.update(columns)
+        return columns[0], columns[1] if columns[1:] else self._put("(NOT isnan(", columns[0], "))")
+
+    def _divisor(self, node: Node, value: Part) -> Part:
+        """A number, nan where it is zero, because the engine branches on a division by zero."""
+        if node.operation is Operation.NUMBER and node.value:
+            return value
+        factors = " * ".join(map(_double, (1e308, 1e308, 0.0)))
+        return self._put("(", value, " + (", value, f" = {_double(0.0)})::DOUBLE * {factors})")
+
+    def _largest(self, values: list[Part]) -> Part:
+        """By pairs, in a balanced tree."""
+        while len(values) > 1:
+            pairs = zip(values[::2], values[1::2], strict=False)
+            larger = [
+                self._put("[", one, ", ", other, "][1 + (", one, " < ", other, ")::BIGINT]") for one, other in pairs
+            ]
+            values = [*larger, *values[2 * len(larger) :]]
+        return values[0]
+
+    def _case(self, conditions: list[Part], results: list[Faces]) -> Faces:
+        """The result at the place of the first true condition: ``1 + n1 (1 + n2 (1 + ...))``, n for "not true"."""
+        chosen = results.pop()
+        while conditions:
+            place: Part = "1"
+            for condition in reversed(conditions[-_BRANCHES:]):
+                place = self._put("(1 + (NOT ", condition, ")::BIGINT * ", place, ")")
+            faces = zip(*results[-_BRANCHES:], chosen, strict=True)
+            one, other = (self._joined(", ", options, before="[", after=["][", place, "]"]) for options in faces)
+            chosen = one, other
+            del conditions[-_BRANCHES:], results[-_BRANCHES:]
+        return chosen

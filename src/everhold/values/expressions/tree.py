@@ -1,4 +1,9 @@
-"""The small immutable tree that a text expression becomes; engines see this and never the analyst's text."""
+"""The small immutable tree that a text expression becomes: one tree for all spellings of a question.
+
+Engines see this and never the analyst's text. `Node.of` brings equal questions to one form; every rewriting there keeps
+the value of every row, null included: ``a <= b`` and ``not (b < a)`` are null for the same rows, De Morgan's laws and
+flattening hold in Kleene's logic, IEEE addition and multiplication commute.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,14 @@ import hashlib
 import json
 import math
 import numbers
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from operator import attrgetter
 
 from everhold.errors import QueryRejected
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-__all__ = ["ColumnKind", "Expression", "Node", "Operation", "RowValue", "steps"]
+__all__ = ["ColumnKind", "Expression", "Node", "Operation", "RowValue"]
 
 
 class ColumnKind(Enum):
@@ -29,7 +32,7 @@ class ColumnKind(Enum):
 
 
 class Operation(Enum):
-    """Everything a node can do; all other spellings are rewritten to these by `normal`."""
+    """Everything a node can do; all other spellings are rewritten to these."""
 
     COLUMN = "column"
     NUMBER = "number"
@@ -54,7 +57,13 @@ class Operation(Enum):
     CASE = "case"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+_CONDITIONS = frozenset(
+    {Operation.EQUAL, Operation.LESS, Operation.MEMBER, Operation.IS_NULL, Operation.NOT, Operation.AND, Operation.OR}
+)
+_DUAL = {Operation.AND: Operation.OR, Operation.OR: Operation.AND}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Node:
     """One step of an expression. Equal nodes have equal digests, so comparing and hashing never recurse.
 
@@ -67,24 +76,21 @@ class Node:
         depth: Longest way down to a leaf.
     """
 
-    operation: Operation
-    kind: ColumnKind
-    operands: tuple[Node, ...] = ()
-    value: str | float | bool | None = None
+    operation: Operation = field(compare=False)
+    kind: ColumnKind = field(compare=False)
+    operands: tuple[Node, ...] = field(default=(), compare=False)
+    value: str | float | bool | None = field(default=None, compare=False)
     digest: str = field(init=False)
-    depth: int = field(init=False)
+    depth: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        inputs = [operand.digest for operand in self.operands]
+        inputs, below = [], 0
+        for operand in self.operands:
+            inputs.append(operand.digest)
+            below = max(below, operand.depth)
         text = json.dumps([self.operation.value, self.kind.value, self.value, inputs])
         object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest())
-        object.__setattr__(self, "depth", 1 + max((operand.depth for operand in self.operands), default=0))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Node) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
+        object.__setattr__(self, "depth", 1 + below)
 
     def __repr__(self) -> str:
         return f"Node({self.operation.value}, {self.kind.value}, {self.digest[:8]})"
@@ -94,30 +100,90 @@ class Node:
         """Whether the value is written in the expression itself."""
         return self.operation in (Operation.NUMBER, Operation.STRING, Operation.BOOLEAN)
 
-    @property
-    def is_leaf(self) -> bool:
-        """Whether there is nothing below."""
-        return not self.operands
+    @staticmethod
+    def literal(value: str | float | bool) -> Node:
+        """A value; the sign of zero is dropped because no operation can see it."""
+        if isinstance(value, bool):
+            return Node(Operation.BOOLEAN, ColumnKind.BOOLEAN, value=value)
+        if isinstance(value, str):
+            return Node(Operation.STRING, ColumnKind.STRING, value=value)
+        return Node(Operation.NUMBER, ColumnKind.NUMBER, value=float(value) + 0.0)
+
+    @staticmethod
+    def of(operation: Operation, *operands: Node) -> Node:
+        """An operation in the one form that its spellings share; recursion is bounded by the nesting of the text."""
+        first = operands[0]
+        match operation:
+            case Operation.NEGATE | Operation.NOT if first.operation is operation:
+                return first.operands[0]
+            case Operation.NEGATE if isinstance(first.value, float):
+                return Node.literal(-first.value)
+            case Operation.NOT if isinstance(first.value, bool):
+                return Node.literal(not first.value)
+            case Operation.NOT if first.operation in _DUAL:
+                return Node.of(_DUAL[first.operation], *(Node.of(operation, part) for part in first.operands))
+            case Operation.ADD | Operation.MULTIPLY:
+                operands = _sorted(operands)
+            case Operation.EQUAL:
+                for one, other in (operands, operands[::-1]):
+                    if isinstance(one.value, bool):
+                        return other if one.value else Node.of(Operation.NOT, other)
+                operands = _sorted(operands)
+            case Operation.MEMBER:
+                operands = (first, *_sorted(set(operands[1:])))
+                if len(operands) == 2:
+                    return Node.of(Operation.EQUAL, *operands)
+            case Operation.LEAST | Operation.GREATEST | Operation.AND | Operation.OR:
+                operands = _flat(operation, operands)
+                if len(operands) == 1:
+                    return operands[0]
+        return Node(operation, ColumnKind.BOOLEAN if operation in _CONDITIONS else operands[-1].kind, operands)
 
 
-def steps(roots: Iterable[Node]) -> list[Node]:
-    """All different nodes below the roots, operands before the nodes that use them; in a fixed order."""
-    done: dict[Node, None] = {}
-    for root in roots:
-        stack = [(root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if ready:
-                done.setdefault(node)
-            elif node not in done:
-                stack.append((node, True))
-                stack.extend((operand, False) for operand in reversed(node.operands))
-    return list(done)
+def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(sorted(nodes, key=attrgetter("digest")))
+
+
+def _flat(operation: Operation, operands: Iterable[Node]) -> tuple[Node, ...]:
+    """Operands of an operation that takes up its own results, and knows neither order nor repetition."""
+    found: set[Node] = set()
+    for operand in operands:
+        found.update(operand.operands if operand.operation is operation else (operand,))
+    return _sorted(_joined(operation, found) if operation in _DUAL else found)
+
+
+def _joined(operation: Operation, parts: Iterable[Node]) -> set[Node]:
+    """``x = 1 or x = 2`` is ``x in (1, 2)``; under ``and`` the same for negated ones."""
+    kept: set[Node] = set()
+    lists: dict[Node, list[Node]] = {}
+    for part in parts:
+        positive = part.operands[0] if operation is Operation.AND and part.operation is Operation.NOT else part
+        subject = _subject(positive) if operation is Operation.OR or positive is not part else None
+        if subject is None:
+            kept.add(part)
+        else:
+            lists.setdefault(subject, []).extend(node for node in positive.operands if node != subject)
+    for subject, literals in lists.items():
+        joined = Node.of(Operation.MEMBER, subject, *literals)
+        kept.add(joined if operation is Operation.OR else Node.of(Operation.NOT, joined))
+    return kept
+
+
+def _subject(node: Node) -> Node | None:
+    """What an equality or list compares with literals; None for anything else."""
+    if node.operation not in (Operation.EQUAL, Operation.MEMBER) or node.operands[0].kind is ColumnKind.BOOLEAN:
+        return None
+    free = [operand for operand in node.operands if not operand.is_literal]
+    return free[0] if len(free) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A checked expression over named columns; made by `parse`.
+
+    Attributes:
+        root: The node that gives its value.
+        nodes: All different nodes, operands before the nodes that use them; in a fixed order.
 
     Examples:
         >>> from everhold.values.expressions import parse
@@ -129,6 +195,18 @@ class Expression:
     """
 
     root: Node
+    nodes: tuple[Node, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        done: dict[Node, None] = {}
+        stack = [self.root]
+        while stack:  # without recursion, because a sum of many terms is deep
+            waiting = [operand for operand in stack[-1].operands if operand not in done]
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                done.setdefault(stack.pop())
+        object.__setattr__(self, "nodes", tuple(done))
 
     @property
     def kind(self) -> ColumnKind:
@@ -137,18 +215,16 @@ class Expression:
 
     def columns(self) -> tuple[str, ...]:
         """Names of the columns it reads, sorted."""
-        return tuple(sorted(str(node.value) for node in steps([self.root]) if node.operation is Operation.COLUMN))
+        return tuple(sorted(str(node.value) for node in self.nodes if node.operation is Operation.COLUMN))
 
     def canonical(self) -> str:
         """Stable JSON that two spellings of one question share; the identity of the question in the ledger."""
-        nodes = steps([self.root])
-        place = {node: index for index, node in enumerate(nodes)}
-        listed = [
-            [node.operation.value, node.value, [place[operand] for operand in node.operands]]
-            if node.operands
-            else [node.operation.value, node.value, node.kind.value]
-            for node in nodes
-        ]
+        places: dict[Node, int] = {}
+        listed = []
+        for node in self.nodes:
+            below = list(map(places.__getitem__, node.operands))
+            listed.append([node.operation.value, node.value, below or node.kind.value])
+            places[node] = len(places)
         return json.dumps({"expression": 1, "steps": listed}, separators=(",", ":"))
 
 
@@ -170,35 +246,24 @@ class RowValue:
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        low, high = _real(self.low), _real(self.high)
-        if not (low < high and math.isfinite(high - low)):
+        for name, end in (("low", self.low), ("high", self.high)):
+            try:
+                real = math.nan if isinstance(end, bool) or not isinstance(end, numbers.Real) else float(end)
+            except OverflowError:
+                real = math.nan
+            object.__setattr__(self, name, real + 0.0)  # without a negative zero
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
             raise QueryRejected(
                 "the range [low, high] cannot be used; expected finite numbers with low < high and a finite "
                 "difference; nothing was charged"
             )
-        if self.expression.kind is ColumnKind.BOOLEAN and (low, high) != (0.0, 1.0):
+        if self.expression.kind is ColumnKind.BOOLEAN and (self.low, self.high) != (0.0, 1.0):
             raise QueryRejected(
                 "a condition is 0 or 1 by itself, but another range was given; leave out low and high; "
                 "nothing was charged"
             )
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
 
     @property
     def width(self) -> float:
         """``high - low``, rounded once, so that every engine divides by the same number."""
         return self.high - self.low
-
-    def canonical(self) -> str:
-        """Stable JSON of expression and range."""
-        return json.dumps([self.expression.canonical(), self.low, self.high])
-
-
-def _real(value: object) -> float:
-    """A float without a negative zero; nan for what is not a number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        return math.nan
-    try:
-        return float(value) + 0.0
-    except OverflowError:
-        return math.nan
