@@ -15,7 +15,7 @@ _HOMES = {
     "everhold.dependence": (
         "BayesianNetwork DependenceModel GaussianAR1 Groups Independent MarkovChain MarkovNetwork pedigree"
     ),
-    "everhold.diagnosis": "Diagnosis",
+    "everhold.diagnosis.diagnosis": "Diagnosis",
     "everhold.errors": (
         "AuthError BudgetExhausted DependenceError DependenceWarning EverholdError EverholdWarning "
         "HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected SmallHoldoutWarning "

@@ -12,7 +12,7 @@ from everhold.dependence import Independent as Independent
 from everhold.dependence import MarkovChain as MarkovChain
 from everhold.dependence import MarkovNetwork as MarkovNetwork
 from everhold.dependence import pedigree as pedigree
-from everhold.diagnosis import Diagnosis as Diagnosis
+from everhold.diagnosis.diagnosis import Diagnosis as Diagnosis
 from everhold.errors import AuthError as AuthError
 from everhold.errors import BudgetExhausted as BudgetExhausted
 from everhold.errors import DependenceError as DependenceError

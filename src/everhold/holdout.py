@@ -24,7 +24,7 @@ from everhold.asking.spending import Spending, spending
 from everhold.boundary import errors_leave_frames_behind
 from everhold.certificate import Certificate, make_certificate
 from everhold.dependence import DependenceModel
-from everhold.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
+from everhold.diagnosis.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
 from everhold.errors import DependenceError, IntegrityError, QueryRejected
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
 from everhold.ledger import LedgerStore, Outcome

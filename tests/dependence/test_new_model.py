@@ -3,6 +3,7 @@
 import importlib
 import json
 import pkgutil
+import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -75,7 +76,8 @@ def run(*words):
 
 @pytest.fixture
 def listed(monkeypatch):
-    monkeypatch.setitem(MODELS, Twins.kind, Twins)
+    monkeypatch.setitem(sys.modules, "everhold.dependence.twins", sys.modules[__name__])
+    monkeypatch.setitem(MODELS.homes, Twins.kind, "twins:Twins")
 
 
 @pytest.mark.usefixtures("listed")

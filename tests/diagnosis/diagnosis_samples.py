@@ -5,7 +5,7 @@ from functools import lru_cache
 import duckdb
 import numpy as np
 
-from everhold.diagnosis import diagnose_rows
+from everhold.diagnosis.diagnosis import diagnose_rows
 from everhold.planning import tuned_mechanism
 from everhold_lab.audit.open_rows import columns_of
 

@@ -11,9 +11,9 @@ from diagnosis_samples import diagnosed, households, plain, planned, series, wri
 
 from everhold.dependence import Groups, Independent, MarkovChain
 from everhold.dependence.series.gaussian_ar1 import GaussianAR1
-from everhold.diagnosis import diagnose_file, warn_of_dependence
 from everhold.diagnosis import diagnosis as diagnosis_module
 from everhold.diagnosis.columns import FILE_ORDER
+from everhold.diagnosis.diagnosis import diagnose_file, warn_of_dependence
 from everhold.errors import DependenceWarning, EverholdWarning
 
 

@@ -5,7 +5,7 @@ import pytest
 from diagnosis_samples import diagnosed, planned
 
 from everhold.dependence import Groups, MarkovChain
-from everhold.diagnosis import warn_of_dependence
+from everhold.diagnosis.diagnosis import warn_of_dependence
 from everhold.errors import DependenceWarning
 
 

@@ -16,7 +16,7 @@ from scipy.signal import lfilter
 
 from everhold.dependence import DependenceModel, GaussianAR1, Groups, Independent, MarkovChain
 from everhold.dependence.stretches import stretch_of_rows
-from everhold.diagnosis import diagnose_rows
+from everhold.diagnosis.diagnosis import diagnose_rows
 from everhold.diagnosis.questions import LEVEL, Watch
 from everhold.errors import DependenceWarning
 from everhold.mechanisms.guess_and_check import GuessAndCheck

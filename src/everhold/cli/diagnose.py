@@ -41,7 +41,7 @@ def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOp
       8  the steward's key is missing or another one
       9  the holdout has no training rows
     """
-    from everhold.diagnosis import informed
+    from everhold.diagnosis.diagnosis import informed
 
     with opened(storage, name) as holdout:
         found = holdout.diagnose()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from everhold.dependence.base import DependenceModel, RowStructure, SeriesFacts
-from everhold.dependence.groups import Groups
-from everhold.dependence.independent import Independent
-from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
-from everhold.dependence.networks.pedigree import pedigree
-from everhold.dependence.series.gaussian_ar1 import GaussianAR1
-from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.errors import DependenceError
+
+if TYPE_CHECKING:
+    from everhold.dependence.groups import Groups
+    from everhold.dependence.independent import Independent
+    from everhold.dependence.networks.models import BayesianNetwork, MarkovNetwork
+    from everhold.dependence.networks.pedigree import pedigree
+    from everhold.dependence.series.gaussian_ar1 import GaussianAR1
+    from everhold.dependence.series.markov_chain import MarkovChain
 
 __all__ = [
     "MODELS",
@@ -30,10 +33,44 @@ __all__ = [
     "require_listed",
 ]
 
-MODELS: Final[dict[str, type[DependenceModel]]] = {
-    model.kind: model for model in (Independent, Groups, MarkovChain, GaussianAR1, BayesianNetwork, MarkovNetwork)
-}
+
+class _Models(Mapping[str, type[DependenceModel]]):
+    """Models by kind, each imported when it is first looked at: most holdouts need one of them."""
+
+    def __init__(self, **homes: str) -> None:
+        self.homes = homes
+
+    def __getitem__(self, kind: str) -> type[DependenceModel]:
+        home, _, name = self.homes[kind].partition(":")
+        model: type[DependenceModel] = getattr(import_module(f"everhold.dependence.{home}"), name)
+        return model
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.homes)
+
+    def __len__(self) -> int:
+        return len(self.homes)
+
+
+MODELS: Final = _Models(
+    independent="independent:Independent",
+    groups="groups:Groups",
+    markov_chain="series.markov_chain:MarkovChain",
+    gaussian_ar1="series.gaussian_ar1:GaussianAR1",
+    bayesian_network="networks.models:BayesianNetwork",
+    markov_network="networks.models:MarkovNetwork",
+)
 """All models by kind, for everyone who reads a model, speaks of one or offers them."""
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        homes = [*MODELS.homes.values(), "networks.pedigree:pedigree"]
+        home = next((home for home in homes if home.endswith(f":{name}")), None)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{home.partition(':')[0]}"), name)
 
 
 def require_listed(model: DependenceModel) -> None:
@@ -71,7 +108,7 @@ def dependence_from_dict(data: Mapping[str, Any]) -> DependenceModel:
         known = ", ".join(map(repr, sorted({*model.entries, "kind"})))
         raise DependenceError(
             f"the data of kind {kind!r} have the unknown {'entry' if len(unknown) == 1 else 'entries'} "
-            f"{', '.join(unknown)}; expected only {known}; mend the name or leave it out"
+            f"{', '.join(unknown)}; expected only {known}; check its spelling, or leave it out"
         )
     try:
         return model.from_dict(data)
