@@ -129,7 +129,7 @@ def test_an_open_holdout_notices_that_its_ledger_was_set_back(tmp_path, use):
     with create(tmp_path, mechanism=NOISE) as study:
         study.ask("delay > 0")
         study.ask(QUESTION)
-        reached = study._desk.head_file.read()
+        reached = study._desk.head_file.find()
         newer = type(reached)(0, reached.sequence + 1, "ab" * 32, reached.asked + 1, reached.charged + 1)
         study._desk.head_file.replace(newer)
         with pytest.raises(IntegrityError, match="set back"):

@@ -369,8 +369,7 @@ class Holdout:
             return accounts.into(data), [outcome_of_act() if changed else None]
 
         act = act_of(analyst, most, charges)
-        desk = self._desk
-        desk.store.commit(desk.record.id, [act], step, seal_key=desk.key.seal_key, head_file=desk.head_file)
+        self._desk.ledger.commit([act], step)
         data = self._desk.data()
         accounts = Accounts.from_state(data)
         warn_of_promises(accounts, self._desk.mechanism, self._desk.state_from(data))
@@ -682,8 +681,7 @@ class Holdout:
 
     def _entries(self, limit: int) -> list[Entry]:
         """The entries up to a head, all of them, each with its seal checked."""
-        desk = self._desk
-        entries = list(desk.store.entries(desk.record.id, limit=limit, seal_key=desk.key.seal_key))
+        entries = list(self._desk.ledger.entries(limit=limit))
         if [entry.sequence for entry in entries] != list(range(1, limit + 1)):
             raise IntegrityError(
                 f"the ledger holds {len(entries):,} entries and {limit:,} were written; expected all of them; verify "

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer, Shares
-    from everhold.ledger import Committed, Entry, Head, HoldoutRecord, LedgerStore
+    from everhold.ledger import Committed, Entry, Head, HoldoutRecord, Ledger, LedgerStore
     from everhold.ledger.head_file import HeadFile
     from everhold.mechanisms import Mechanism, Promise
     from everhold.questions.derived import BoundDerived, DerivedQuery
@@ -100,6 +100,11 @@ class Desk:
         return replace(self, analyst=analyst)
 
     @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger of this holdout."""
+        return self.store.of(self.record, self.key.seal_key, self.head_file)
+
+    @cached_property
     def promise(self) -> Promise:
         """The promise of all answers; the same as long as the desk is there, and costly for every answer."""
         return self.mechanism.promise()
@@ -110,7 +115,7 @@ class Desk:
         Raises:
             IntegrityError: If the head was altered, or the database was set back.
         """
-        return self.store.head(self.record.id, seal_key=self.key.seal_key, head_file=self.head_file)
+        return self.ledger.head()
 
     def data(self) -> dict[str, Any]:
         """The ledger's present state; secret."""
@@ -118,7 +123,7 @@ class Desk:
 
     def find(self, question: str) -> Entry | None:
         """The stored answer to a question, by its fingerprint; its seal is checked."""
-        return self.store.find(self.record.id, question, seal_key=self.key.seal_key)
+        return self.ledger.find(question)
 
     @property
     def preparation(self) -> Preparation:
@@ -236,11 +241,10 @@ class Desk:
 
         From public state alone. The transaction decides again, and answers nothing that was not looked at.
         """
-        stored = self.store.answered(self.record.id, questions, seal_key=self.key.seal_key)
+        head, stored = self.ledger.look_up([question.fingerprint for question in questions])
         first = {question.fingerprint: index for index, question in reversed(list(enumerate(questions)))}
         fresh = sorted(index for fingerprint, index in first.items() if fingerprint not in stored)
-        data = self.data()
-        state, accounts = self.state_from(data), Accounts.from_state(data)
+        state, accounts = self.state_from(head.state), Accounts.from_state(head.state)
         if together:
             check_all_affordable(state, accounts, self.analyst, len(fresh), pricing=pricing)
         return fresh[: affordable(state, accounts, self.analyst, len(fresh), pricing=pricing)]
@@ -266,7 +270,7 @@ class Desk:
             return after, [outcomes.get(position) for position in new]
 
         named = [Question(question.fingerprint, self._signed(question.description)) for question in questions]
-        return self.store.commit(self.record.id, named, step, seal_key=self.key.seal_key, head_file=self.head_file)
+        return self.ledger.commit(named, step)
 
     def _signed(self, description: dict[str, Any]) -> dict[str, Any]:
         """A description with the analyst's name, which is no part of the question's identity."""

@@ -31,11 +31,14 @@ def recover(store: LedgerStore, record: HoldoutRecord, *, key: StewardKey, head_
     Raises:
         IntegrityError: If the database was altered, went another way, or its mechanism cannot go on.
     """
-    _check_unaltered(store, record, key)
-    head, known = store.head(record.id, seal_key=key.seal_key), head_file.find()
+    report = verify(store, record.name, seal_key=key.seal_key)
+    if not report.ok:
+        raise _cannot(f"it is not what was written: {report.findings[0].what}")
+    ledger = store.of(record, key.seal_key)  # believes what carries the seal, however old it is
+    head, known = ledger.head(), head_file.find()
     found = Reached.of(head)
-    if known is not None and found.order >= known.order:
-        store.head(record.id, seal_key=key.seal_key, head_file=head_file)  # on the same way, or it says so
+    if known is not None and found >= known:
+        store.of(record, key.seal_key, head_file).head()  # on the same way, or it says so
         return
     asked = None if known is None else known.asked - found.asked
     charged = None if known is None else known.charged - found.charged
@@ -61,18 +64,12 @@ def recover(store: LedgerStore, record: HoldoutRecord, *, key: StewardKey, head_
         outcome = Outcome({"value": None, "low": None, "high": None, "source": RECOVERY}, charges)
         return accounts.into(bound_state(after, record.configuration)), [outcome]
 
-    store.commit(record.id, [Question(digest(public), {**public, "shown": shown})], step, seal_key=key.seal_key)
-    recovered = store.head(record.id, seal_key=key.seal_key)
+    ledger.commit([Question(digest(public), {**public, "shown": shown})], step)
+    recovered = Reached.of(ledger.head())
     if known is None:
-        head_file.replace(Reached.of(recovered))
+        head_file.replace(recovered)
     else:
         head_file.advance(recovered)
-
-
-def _check_unaltered(store: LedgerStore, record: HoldoutRecord, key: StewardKey) -> None:
-    report = verify(store, record.name, seal_key=key.seal_key)
-    if not report.ok:
-        raise _cannot(f"it is not what was written: {report.findings[0].what}")
 
 
 def _cannot(why: str) -> IntegrityError:

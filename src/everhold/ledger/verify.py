@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import IntegrityError
-from everhold.ledger import chain
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.statements import HASHED
+from everhold.ledger.chain import HASHED, canonical, hash_of, seal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -154,8 +153,7 @@ def check_chain(
 
 
 def _genesis(holdout: Mapping[str, Any]) -> str:
-    public = {name: holdout[name] for name in ("name", "created", "configuration")}
-    return chain.genesis_hash(holdout=holdout["id"], **public)
+    return hash_of(holdout=holdout["id"], **{name: holdout[name] for name in ("name", "created", "configuration")})
 
 
 @dataclass(slots=True)
@@ -213,12 +211,12 @@ class _Walk:
         self.unmet = {what: head for what, head in self.unmet.items() if head != (self.sequence, self.previous)}
 
     def _sealed(self, row: Mapping[str, Any], key: bytes) -> bool:
-        seal = chain.entry_seal(key, holdout=self.holdout, entry_hash=row["entry_hash"])
+        seal = seal_of(key, holdout=self.holdout, entry=row["entry_hash"])
         return hmac.compare_digest(seal.encode(), row["entry_seal"].encode())
 
 
 def _entry_hash(holdout: str, row: Mapping[str, Any]) -> str:
-    return chain.entry_hash(holdout=holdout, **{name: row[name] for name in HASHED})
+    return hash_of(holdout=holdout, **{name: row[name] for name in HASHED})
 
 
 def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None) -> Iterator[str]:
@@ -241,19 +239,11 @@ def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None)
 
 
 def _seal_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes) -> Iterator[str]:
-    state = head["state"]
-    seal = chain.head_seal(
-        seal_key,
-        holdout=walk.holdout,
-        sequence=head["sequence"],
-        charged=head["charged"],
-        entry_hash=head["entry_hash"],
-        questions_hash=head["questions_hash"],
-        state=state,
-    )
+    fields = {name: value for name, value in head.items() if name not in ("holdout_id", "head_seal")}
+    seal = seal_of(seal_key, holdout=walk.holdout, **fields)
     if not hmac.compare_digest(seal.encode(), head["head_seal"].encode()):
         yield "does not carry the seal of this key: it was altered, or the key is another one"
-    expected = chain.state_seal(seal_key, holdout=walk.holdout, sequence=head["sequence"], state=state)
+    expected = seal_of(seal_key, holdout=walk.holdout, sequence=head["sequence"], state=head["state"])
     if walk.state_seal is not None and not hmac.compare_digest(expected.encode(), walk.state_seal.encode()):
         yield "has a state that is not the one sealed in the last entry"
 
@@ -271,6 +261,6 @@ def _is_count(value: object) -> bool:
 
 def _is_canonical(value: object) -> bool:
     try:
-        return isinstance(value, str) and value.startswith("{") and chain.canonical(json.loads(value)) == value
+        return isinstance(value, str) and value.startswith("{") and canonical(json.loads(value)) == value
     except (ValueError, RecursionError):
         return False
