@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.ledger.chain import canonical, hash_of, seal_of
+from everhold.ledger.chain import canonical, entry_hash, entry_seal, holdout_hash, seal_of
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -33,7 +33,7 @@ def test_what_is_not_plain_json_is_refused(value):
 def test_the_hash_of_a_holdout():
     text = '{"configuration":"{\\"ö\\":1}","created":"now","holdout":"id","name":"study"}'
     expected = hashlib.sha256(text.encode()).hexdigest()
-    assert hash_of(holdout="id", name="study", created="now", configuration='{"ö":1}') == expected
+    assert holdout_hash(holdout="id", name="study", created="now", configuration='{"ö":1}') == expected
 
 
 def test_the_hash_of_an_entry():
@@ -41,7 +41,7 @@ def test_the_hash_of_an_entry():
         '{"answer":"{\\"value\\":0.5}","asked_at":"now","charged":2,"description":"{}","holdout":"id",'
         '"previous_hash":"p","question":"q","sequence":3,"state_seal":"s"}'
     )
-    found = hash_of(
+    found = entry_hash(
         holdout="id",
         sequence=3,
         question="q",
@@ -58,7 +58,7 @@ def test_the_hash_of_an_entry():
 def test_the_seals():
     state = '{"holdout":"id","sequence":3,"state":"{}"}'
     head = '{"charged":2,"entry_hash":"h","holdout":"id","questions_hash":"q","sequence":3,"state":"{}"}'
-    assert seal_of(b"key", holdout="id", entry="h") == sealed('{"entry":"h","holdout":"id"}')
+    assert entry_seal(b"key", holdout="id", entry_hash="h") == sealed('{"entry":"h","holdout":"id"}')
     assert seal_of(b"key", holdout="id", sequence=3, state="{}") == sealed(state)
     at = {"sequence": 3, "charged": 2, "entry_hash": "h", "questions_hash": "q"}
     assert seal_of(b"key", holdout="id", state="{}", **at) == sealed(head)

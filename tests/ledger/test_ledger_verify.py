@@ -7,7 +7,7 @@ from ledger_samples import KEY, ask, new_study
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.chain import canonical, hash_of, seal_of
+from everhold.ledger.chain import canonical, entry_hash, holdout_hash, seal_of
 
 TABLES = {
     "holdouts": "id name created configuration",
@@ -45,12 +45,12 @@ class Forger:
     def rechain(self):
         """Compute all hashes anew, the head's too: what anybody can do."""
         (holdout, name, created, configuration) = self.raw.execute("SELECT * FROM holdouts").fetchone()
-        previous = hash_of(holdout=holdout, name=name, created=created, configuration=configuration)
+        previous = holdout_hash(holdout=holdout, name=name, created=created, configuration=configuration)
         for row in self.rows():
             fields = dict(zip(TABLES["entries"].split(), row, strict=True)) | {"previous_hash": previous}
             sequence = fields["sequence"]
             del fields["holdout_id"], fields["entry_hash"], fields["entry_seal"]
-            here = hash_of(holdout=holdout, **fields)
+            here = entry_hash(holdout=holdout, **fields)
             self.raw.execute(
                 "UPDATE entries SET previous_hash = ?, entry_hash = ? WHERE sequence = ?", (previous, here, sequence)
             )

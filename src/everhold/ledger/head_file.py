@@ -7,7 +7,6 @@ other place still holds the head before, and the database is newer, which is no 
 
 from __future__ import annotations
 
-import contextlib
 import hmac
 import json
 import os
@@ -26,7 +25,7 @@ else:
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from everhold.ledger.records import Head
@@ -119,7 +118,7 @@ class HeadFile:
         Raises:
             EverholdError: If it cannot be written.
         """
-        with _faults_in_words():
+        try:
             descriptor = create_private(self.path)
             try:
                 os.write(descriptor, self._place(canonical(asdict(reached))) + bytes(_PLACE))
@@ -132,6 +131,8 @@ class HeadFile:
                     os.fsync(folder)  # makes the new file's name durable
                 finally:
                     os.close(folder)
+        except OSError as fault:
+            raise _in_words(fault) from None
 
     def replace(self, reached: Reached) -> None:
         """Begin anew, whatever is there: only for a recovery."""
@@ -153,7 +154,7 @@ class HeadFile:
         Raises:
             EverholdError: If it cannot be written. What was answered is in the ledger then, and can be asked again.
         """
-        with _faults_in_words():
+        try:
             descriptor = os.open(self.path, os.O_RDWR | _BINARY)
             try:
                 _lock(descriptor)
@@ -165,6 +166,8 @@ class HeadFile:
                     _sync(descriptor)
             finally:
                 os.close(descriptor)
+        except OSError as fault:
+            raise _in_words(fault) from None
 
     def _place(self, text: str) -> bytes:
         """What a place holds: a text and its seal."""
@@ -179,15 +182,11 @@ class HeadFile:
         return Reached(**json.loads(text))  # it is what was written
 
 
-@contextlib.contextmanager
-def _faults_in_words() -> Iterator[None]:
-    try:
-        yield
-    except OSError as fault:
-        raise EverholdError(
-            f"{HEAD_FILE} beside the steward's key cannot be written: {fault.strerror}; expected a writable folder "
-            "with room; what was answered is kept and nothing more is charged for it; ask again"
-        ) from None
+def _in_words(fault: OSError) -> EverholdError:
+    return EverholdError(
+        f"{HEAD_FILE} beside the steward's key cannot be written: {fault.strerror}; expected a writable folder with "
+        "room; what was answered is kept and nothing more is charged for it; ask again"
+    )
 
 
 def _lock(descriptor: int) -> None:

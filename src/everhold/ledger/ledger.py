@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, insert, select, update
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
-from everhold.ledger.chain import HASHED, canonical, hash_of, seal_of
+from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, seal_of
 from everhold.ledger.database import database_errors, entries, head
 from everhold.ledger.head_file import RECOVER, Reached
 from everhold.ledger.records import Committed, Entry, Head, Outcome, Question
@@ -34,6 +34,7 @@ __all__ = ["Ledger", "find_head"]
 _PAGE_SIZE = 1_000
 _LOOKUP_SIZE = 500
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
+_read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the text that was written
 
 _OF_HOLDOUT = entries.c.holdout_id == bindparam("holdout")
 _ENTRIES = select(entries.c.holdout_id, *(entries.c[name] for name in (*HASHED, "entry_hash", "entry_seal")))
@@ -214,7 +215,8 @@ class Ledger:
         for start in range(0, len(questions), _LOOKUP_SIZE):
             wanted = {"holdout": self.holdout, "questions": questions[start : start + _LOOKUP_SIZE]}
             for row in connection.execute(_ANSWERED, wanted):
-                known[row.question] = self._checked(row)["sequence"], row.answer
+                self._check_sealed(row)
+                known[row.question] = row.sequence, row.answer
         return known
 
     def _check_all_questions(self, connection: Connection, at: Head) -> None:
@@ -264,9 +266,9 @@ class Ledger:
                 "state_seal": state_seal,
                 "previous_hash": previous,
             }
-            previous = hash_of(holdout=holdout, **fields)
-            entry_seal = seal_of(self.seal_key, holdout=holdout, entry=previous)
-            rows.append({"holdout_id": holdout, **fields, "entry_hash": previous, "entry_seal": entry_seal})
+            previous = entry_hash(holdout=holdout, **fields)
+            seal = entry_seal(self.seal_key, holdout=holdout, entry_hash=previous)
+            rows.append({"holdout_id": holdout, **fields, "entry_hash": previous, "entry_seal": seal})
             added[question.fingerprint] = sequence, answer
             digest.update(question.fingerprint.encode())
             charged += outcome.charged
@@ -282,23 +284,28 @@ class Ledger:
         connection.info[holdout] = version, digest  # if this is not committed, the head differs and all is read again
         return Head(**{**after, "state": json.loads(state)}), added
 
-    def _checked(self, row: Row[Any]) -> dict[str, Any]:
-        """The fields of a row of `entries` that its hash is over, if it carries this key's seal."""
-        holdout, *_, entry_hash, entry_seal = row
-        fields: dict[str, Any] = dict(zip(HASHED, row[1:], strict=False))
-        known = hash_of(holdout=holdout, **fields)
-        seal = seal_of(self.seal_key, holdout=holdout, entry=known)
-        if entry_hash != known or not hmac.compare_digest(str(entry_seal).encode(), seal.encode()):
+    def _check_sealed(self, row: Row[Any]) -> None:
+        """Check that a row of `_ENTRIES` carries this key's seal.
+
+        Raises:
+            IntegrityError: If it was altered.
+        """
+        try:
+            known = entry_hash(*row[:-2])
+            seal = entry_seal(self.seal_key, holdout=row[0], entry_hash=known)
+            unaltered = row[-2] == known and hmac.compare_digest(row[-1], seal)
+        except (TypeError, ValueError):  # another kind of value
+            unaltered = False
+        if not unaltered:
             raise IntegrityError(
                 f"entry {row.sequence} of the ledger was altered: it does not carry the seal of this key; expected the "
                 "answer as it was given; nothing was answered or charged; verify the ledger and restore a backup"
             )
-        return fields
 
     def _entry(self, row: Row[Any]) -> Entry:
-        fields = self._checked(row)
-        fields["description"], fields["answer"] = json.loads(fields["description"]), json.loads(fields["answer"])
-        return Entry(**fields, entry_hash=row[-2], entry_seal=row[-1])
+        self._check_sealed(row)
+        _, sequence, question, description, answer, *rest = row
+        return Entry(sequence, question, _read(description)[0], _read(answer)[0], *rest)
 
 
 def find_head(connection: Connection, holdout: str, missing: type[EverholdError] = HoldoutNotFound) -> dict[str, Any]:

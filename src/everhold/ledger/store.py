@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, insert, select, text
 
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
-from everhold.ledger.chain import canonical, hash_of, seal_of
+from everhold.ledger.chain import canonical, holdout_hash, seal_of
 from everhold.ledger.database import Database, database_errors, database_path, entries, head, holdouts
 from everhold.ledger.head_file import Reached
 from everhold.ledger.ledger import Ledger, find_head
@@ -133,7 +133,7 @@ class LedgerStore:
         first: dict[str, Any] = {
             "sequence": 0,
             "charged": 0,
-            "entry_hash": hash_of(holdout=holdout, **public),
+            "entry_hash": holdout_hash(holdout=holdout, **public),
             "questions_hash": hashlib.sha256().hexdigest(),
             "state": canonical(state),
         }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import IntegrityError
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.chain import HASHED, canonical, hash_of, seal_of
+from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, holdout_hash, seal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -153,7 +153,7 @@ def check_chain(
 
 
 def _genesis(holdout: Mapping[str, Any]) -> str:
-    return hash_of(holdout=holdout["id"], **{name: holdout[name] for name in ("name", "created", "configuration")})
+    return holdout_hash(holdout=holdout["id"], **{name: holdout[name] for name in ("name", "created", "configuration")})
 
 
 @dataclass(slots=True)
@@ -211,12 +211,12 @@ class _Walk:
         self.unmet = {what: head for what, head in self.unmet.items() if head != (self.sequence, self.previous)}
 
     def _sealed(self, row: Mapping[str, Any], key: bytes) -> bool:
-        seal = seal_of(key, holdout=self.holdout, entry=row["entry_hash"])
+        seal = entry_seal(key, holdout=self.holdout, entry_hash=row["entry_hash"])
         return hmac.compare_digest(seal.encode(), row["entry_seal"].encode())
 
 
 def _entry_hash(holdout: str, row: Mapping[str, Any]) -> str:
-    return hash_of(holdout=holdout, **{name: row[name] for name in HASHED})
+    return entry_hash(holdout=holdout, **{name: row[name] for name in HASHED})
 
 
 def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None) -> Iterator[str]:
