@@ -16,7 +16,7 @@ from everhold.questions.gradient import gradient
 from everhold.questions.low_sensitivity import LowSensitivityQuery
 from everhold.questions.quantile import QuantileQuery
 from everhold.questions.synthesis import SynthesisQuery
-from everhold.sealing.table import values_or_none
+from everhold.sealing.probe import values_or_none
 from everhold.synthetic import ListedColumn, QueryMatrix, Universe
 
 

@@ -121,7 +121,7 @@ ACTS = {
     "a tampered head": with_a_tampered_head,
     "a step that raises": asking(Thresholdout, "answer_many", fail),
     "a step that is interrupted": asking(Thresholdout, "answer_many", interrupt),
-    "an interrupted look": asking(StoredRows, "_expression_totals", interrupt),
+    "an interrupted look": asking(StoredRows, "_fetch", interrupt),
     "a ledger that cannot write": asking(Ledger, "commit", fail),
     "an interrupted function": lambda holdout: holdout.ask(eh.StatisticalQuery(interrupted_function, name="f")),
     "several questions in one": lambda holdout: holdout.ask(variance("unknown", low=0, high=1)),

@@ -82,7 +82,9 @@ entries = sa.Table(
     sa.Column("entry_hash", sa.Text, nullable=False),
     sa.Column("entry_seal", sa.Text, nullable=False),
     sa.UniqueConstraint("holdout_id", "question"),
-    sa.Index("entries_in_order", "holdout_id", "sequence", "question"),  # all questions can be read without their answers
+    sa.Index(
+        "entries_in_order", "holdout_id", "sequence", "question"
+    ),  # all questions can be read without their answers
     sqlite_strict=True,
 )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection
 
     from everhold.ledger.database import Database
     from everhold.ledger.head_file import HeadFile
@@ -284,7 +284,7 @@ class Ledger:
         connection.info[holdout] = version, digest  # if this is not committed, the head differs and all is read again
         return Head(**{**after, "state": json.loads(state)}), added
 
-    def _check_sealed(self, row: Row[Any]) -> None:
+    def _check_sealed(self, row: Sequence[Any]) -> None:
         """Check that a row of `_ENTRIES` carries this key's seal.
 
         Raises:
@@ -298,11 +298,11 @@ class Ledger:
             unaltered = False
         if not unaltered:
             raise IntegrityError(
-                f"entry {row.sequence} of the ledger was altered: it does not carry the seal of this key; expected the "
+                f"entry {row[1]} of the ledger was altered: it does not carry the seal of this key; expected the "
                 "answer as it was given; nothing was answered or charged; verify the ledger and restore a backup"
             )
 
-    def _entry(self, row: Row[Any]) -> Entry:
+    def _entry(self, row: Sequence[Any]) -> Entry:
         self._check_sealed(row)
         _, sequence, question, description, answer, *rest = row
         return Entry(sequence, question, _read(description)[0], _read(answer)[0], *rest)

@@ -20,9 +20,7 @@ from everhold.questions.identity import behaviour_digest, content_digest
 from everhold.questions.preparation import paying
 from everhold.questions.priced import Drawn, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
 from everhold.questions.public_rows import columns_read, public_rows
-from everhold.sealing.neighbours import counterexample
-from everhold.sealing.probe import varied_rows
-from everhold.sealing.table import values_or_none
+from everhold.sealing.probe import counterexample, values_or_none, varied_rows
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
-from everhold.sealing.engine import POSITION, spilling_into
+from everhold.sealing.engine import POSITION, file_pattern, fingerprint, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
-from everhold.sealing.fingerprints import fingerprint
-from everhold.sealing.limits import MOST_ROWS, check_size
-from everhold.sealing.reading import RowSource, column_kinds, file_pattern, read_rows, reading_errors_hidden
+from everhold.sealing.reading import (
+    MOST_ROWS,
+    RowSource,
+    check_size,
+    column_kinds,
+    read_rows,
+    reading_errors_hidden,
+)
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:

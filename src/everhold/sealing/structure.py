@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from everhold.dependence.base import SeriesFacts
 from everhold.dependence.series.ordered_rows import ONE_STEP
 from everhold.errors import DependenceError
-from everhold.sealing.engine import spilling_into
+from everhold.sealing.engine import file_pattern, spilling_into
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
-from everhold.sealing.reading import file_pattern, reading_errors_hidden
+from everhold.sealing.reading import reading_errors_hidden
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
