@@ -58,7 +58,7 @@ def blindfolded():
         return method
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("totals", "table", "_fetch", "_engine"):
+        for name in ("totals", "table", "_fetch"):
             patch.setattr(StoredRows, name, refuse(name, getattr(StoredRows, name)))
         yield
 

@@ -15,7 +15,7 @@ from everhold.questions.first_above import AboveQuery
 from everhold.questions.gradient import gradient
 from everhold.questions.quantile import QuantileQuery
 from everhold.questions.synthesis import SynthesisQuery
-from everhold.sealing.table import values_or_none
+from everhold.sealing.probe import values_or_none
 from everhold.synthetic import ListedColumn, QueryMatrix, Universe
 
 

@@ -131,7 +131,7 @@ def test_an_open_holdout_notices_that_its_ledger_was_set_back(tmp_path, use):
     with create(tmp_path, mechanism=NOISE) as study:
         study.ask("delay > 0")
         study.ask(QUESTION)
-        reached = study._desk.head_file.read()
+        reached = study._desk.head_file.find()
         newer = type(reached)(0, reached.sequence + 1, "ab" * 32, reached.asked + 1, reached.charged + 1)
         study._desk.head_file.replace(newer)
         with pytest.raises(IntegrityError, match="set back"):
@@ -149,7 +149,7 @@ def test_an_older_database_is_refused_and_says_what_to_do(set_back):
 
 def test_a_recovery_counts_the_lost_answers_as_spent(set_back):
     folder, first, newest = set_back
-    with Holdout.recover(folder / "study.db", "study") as study:
+    with Holdout.open(folder / "study.db", "study", recover=True) as study:
         assert study.status()["lost"] == {"recoveries": 1, "questions": 2, "charges": 2}
         assert study.remaining == {"questions": 27}
         again = study.ask(QUESTION)
@@ -166,10 +166,10 @@ def test_a_recovery_counts_the_lost_answers_as_spent(set_back):
 
 def test_a_second_recovery_goes_beyond_the_first(set_back):
     folder, _, _ = set_back
-    with Holdout.recover(folder / "study.db", "study") as study:
+    with Holdout.open(folder / "study.db", "study", recover=True) as study:
         study.ask(QUESTION)
     restore(folder, "old.db")
-    with Holdout.recover(folder / "study.db", "study") as study:
+    with Holdout.open(folder / "study.db", "study", recover=True) as study:
         assert study.status()["lost"] == {"recoveries": 1, "questions": 3, "charges": 3}
         assert study.remaining == {"questions": 26}
 
@@ -177,7 +177,7 @@ def test_a_second_recovery_goes_beyond_the_first(set_back):
 def test_recovering_what_was_not_lost_changes_nothing(tmp_path):
     with create(tmp_path, mechanism=NOISE) as study:
         study.ask(QUESTION)
-    with Holdout.recover(tmp_path / "study.db", "study") as study:
+    with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert "lost" not in study.status()
         assert study._desk.head().sequence == 1
 
@@ -188,7 +188,7 @@ def test_a_missing_head_file_is_refused_and_a_recovery_spends_all_that_is_left(t
     head_file(tmp_path).unlink()
     with pytest.raises(IntegrityError, match=r"ledger\.head.*is missing or was altered"):
         opened(tmp_path)
-    with Holdout.recover(tmp_path / "study.db", "study") as study:
+    with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert study.remaining == {"questions": 0}
         assert study.ask(QUESTION).value == first
         assert study.ask("delay > 30").source == "refused"
@@ -230,7 +230,7 @@ def test_two_ledgers_that_went_different_ways_are_not_mixed_up(tmp_path):
         study.ask("delay > 30")
         study.ask("delay > 31")
     head_file(tmp_path).write_bytes(here)
-    for use in (opened, lambda folder: Holdout.recover(folder / "study.db", "study")):
+    for use in (opened, lambda folder: Holdout.open(folder / "study.db", "study", recover=True)):
         with pytest.raises(IntegrityError, match="another way"):
             use(tmp_path)
 
@@ -243,7 +243,7 @@ def test_a_noisy_threshold_never_comes_into_force_again(tmp_path):
     with opened(tmp_path) as study:
         assert study.ask(QUESTION, guess=0.9).charged == 1
     restore(tmp_path, "old.db")
-    with Holdout.recover(tmp_path / "study.db", "study") as study:
+    with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert study.remaining == {"questions": 28, "overfits": 2}  # one was lost, and the epoch in progress has ended
         assert study._desk.state().carried_noise != threshold
 
@@ -256,11 +256,11 @@ def test_guess_and_check_goes_on_as_if_nothing_had_been_lost(tmp_path):
         study.ask(QUESTION, guess=0.99)
         there = study._desk.state(), study.quote()
     restore(tmp_path, "old.db")
-    with Holdout.recover(tmp_path / "study.db", "study") as study:
+    with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert (study._desk.state(), study.quote()) == there
     head_file(tmp_path).unlink()
     with pytest.raises(IntegrityError, match="cannot be recovered"):
-        Holdout.recover(tmp_path / "study.db", "study")
+        Holdout.open(tmp_path / "study.db", "study", recover=True)
 
 
 def test_a_part_of_sample_splitting_is_used_once(tmp_path):
@@ -270,7 +270,7 @@ def test_a_part_of_sample_splitting_is_used_once(tmp_path):
     with opened(tmp_path) as study:
         study.ask(QUESTION)
     restore(tmp_path, "old.db")
-    with Holdout.recover(tmp_path / "study.db", "study") as study:
+    with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert study._desk.state() == State(1, 1)
 
 
@@ -283,7 +283,7 @@ def test_a_leaderboard_that_lost_its_best_cannot_go_on(tmp_path):
         assert study.ask("delay > 70").charged == 1
     restore(tmp_path, "old.db")
     with pytest.raises(IntegrityError, match=r"a new best was shown and is lost.*nothing was changed"):
-        Holdout.recover(tmp_path / "study.db", "study")
+        Holdout.open(tmp_path / "study.db", "study", recover=True)
 
 
 def test_lost_spending_of_analysts_cannot_be_spent_twice(tmp_path):
@@ -294,7 +294,7 @@ def test_lost_spending_of_analysts_cannot_be_spent_twice(tmp_path):
     with opened(tmp_path) as study:
         study.analyst("team-a").ask(QUESTION)
     restore(tmp_path, "old.db")
-    with Holdout.recover(tmp_path / "study.db", "study") as study:
+    with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert study.allotments()["team-a"].to_dict() | {"analyst": 0} == {
             "analyst": 0, "asked": 1, "questions": 1, "charged": 1, "charges": 1,
         }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from holdout_samples import ROWS, create, rows
 
 import everhold as eh
-from everhold.ledger import LedgerStore
+from everhold.ledger import Ledger, LedgerStore
 from everhold.mechanisms import Thresholdout
 from everhold.questions.moments import variance
 from everhold.sealing.table import StoredRows
@@ -93,7 +93,7 @@ def strictly(holdout):
 
 
 def with_a_tampered_head(holdout):
-    path = holdout._desk.store._path
+    path = holdout._desk.store._database.path
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA trusted_schema = OFF")
         for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
@@ -112,7 +112,7 @@ def interrupted_function(table):
 def sealing_again(holdout):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LedgerStore, "create", fail)
-        eh.Holdout.create(holdout._desk.store._path, "again", holdout=sealed_rows(), mechanism="gaussian")
+        eh.Holdout.create(holdout._desk.store._database.path, "again", holdout=sealed_rows(), mechanism="gaussian")
 
 
 ACTS = {
@@ -121,15 +121,15 @@ ACTS = {
     "a tampered head": with_a_tampered_head,
     "a step that raises": asking(Thresholdout, "answer_many", fail),
     "a step that is interrupted": asking(Thresholdout, "answer_many", interrupt),
-    "an interrupted look": asking(StoredRows, "_expression_totals", interrupt),
-    "a ledger that cannot write": asking(LedgerStore, "commit", fail),
+    "an interrupted look": asking(StoredRows, "_fetch", interrupt),
+    "a ledger that cannot write": asking(Ledger, "commit", fail),
     "an interrupted function": lambda holdout: holdout.ask(eh.mean(interrupted_function, name="f")),
     "several questions in one": lambda holdout: holdout.ask(variance("unknown", low=0, high=1)),
     "a quote": lambda holdout: holdout.quote("unknown > 1"),
     "an allotment": lambda holdout: holdout.allot("team", questions=-1),
     "an analyst": lambda holdout: holdout.analyst("nobody"),
     "a failed creation": sealing_again,
-    "another name": lambda holdout: eh.Holdout.open(holdout._desk.store._path, "another"),
+    "another name": lambda holdout: eh.Holdout.open(holdout._desk.store._database.path, "another"),
 }
 
 

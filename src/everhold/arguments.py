@@ -8,8 +8,6 @@ import numpy as np
 
 __all__ = ["as_float", "as_whole", "brief", "is_text"]
 
-_LONGEST_VALUE = 100
-
 
 def as_float(value: object) -> float:
     """A real number as a float; nan for anything else, and for numbers that no float can be."""
@@ -31,10 +29,10 @@ def is_text(value: object, *, longest: int) -> bool:
     return isinstance(value, str) and len(value) <= longest and not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
-def brief(value: object) -> str:
+def brief(value: object, *, longest: int = 100) -> str:
     """An argument as a message shows it: short, and whatever it is."""
     try:
         text = ascii(value)
     except Exception:  # such as a whole number of more digits than Python writes
         return f"a {type(value).__name__} that cannot be shown"
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+    return text if len(text) <= longest else f"{text[:longest]}..."

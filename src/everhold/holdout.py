@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from everhold.answers import Answer, QuotedPrice, Transcript
-from everhold.arguments import as_whole, brief
+from everhold.arguments import brief
 from everhold.asking.budget import (
     Allotments,
     act_of,
@@ -19,7 +19,7 @@ from everhold.asking.budget import (
     warn_of_promises,
 )
 from everhold.asking.desk import Desk, first_noise
-from everhold.asking.recovery import recover
+from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.boundary import errors_leave_frames_behind
 from everhold.certificate import Certificate, make_certificate
@@ -33,35 +33,30 @@ from everhold.ledger.database import database_path
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
+from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
 from everhold.private_files import make_private
 from everhold.questions.means import Query
 from everhold.questions.question import Question
 from everhold.sealing.configuration import (
     bound_state,
     check_settings,
-    check_worth,
-    chosen_mechanism,
-    make_configuration,
     mechanism_from,
     schema_from,
     state_from,
-    warn_of_weak_promise,
 )
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, seal_rows
-from everhold.sealing.fingerprints import UnchangedFile
+from everhold.sealing.create import check_columns, checked_seed, seal
+from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.keys import KEY_FILE, StewardKey
-from everhold.sealing.limits import MOST_ROWS, check_most_rows
-from everhold.sealing.resealing import also_sealed_as, same_rows, sealed_already
+from everhold.sealing.reading import MOST_ROWS, check_most_rows
+from everhold.sealing.resealing import also_sealed_as
 from everhold.sealing.storage import (
     DEFAULT_STORAGE,
     check_name,
     check_name_is_free,
     new_folder,
-    remove_folder,
     rows_folder,
     storage_url,
 )
-from everhold.sealing.structure import FileStructure
 from everhold.sealing.table import StoredRows
 from everhold.values.base import Schema
 
@@ -70,6 +65,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from everhold.dependence import RowStructure
     from everhold.ledger import Entry, HoldoutRecord
     from everhold.sealing.reading import RowSource
 
@@ -101,21 +97,25 @@ class Holdout:
     """
 
     def __init__(self, store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
-        """Open the sealed rows of a record; use `create` or `open` instead."""
+        """Open the sealed rows of a record whose settings were checked; use `create` or `open` instead."""
         configuration = record.configuration
-        check_settings(configuration)
         for path in (folder.parent, folder, *(file for file in folder.glob("*") if file.name != KEY_FILE)):
             make_private(path)
         key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
         head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
-        state_from(store.head(record.id, seal_key=key.seal_key, head_file=head_file).state, configuration)
+        state_from(store.of(record, key.seal_key, head_file).head().state, configuration)
         self._folder, schema = folder, schema_from(configuration)
-        sealed = _stored(
-            folder / HOLDOUT_FILE, configuration["fingerprint"], schema, sealed=True, order_key=key.order_key
-        )
+        shared: dict[str, Any] = {"columns": tuple(schema.columns), "label": schema.label}
+        sealed = StoredRows(
+            folder / HOLDOUT_FILE, rows=schema.rows, sealed=True, order_key=key.order_key,
+            fingerprint=configuration["fingerprint"], **shared,
+        )  # fmt: skip
         training = None
         if schema.training_rows:
-            training = _stored(folder / TRAINING_FILE, configuration["training_fingerprint"], schema, sealed=False)
+            training = StoredRows(
+                folder / TRAINING_FILE, rows=schema.training_rows, sealed=False,
+                fingerprint=configuration["training_fingerprint"], **shared,
+            )  # fmt: skip
         self._desk = Desk(
             store=store, record=record, mechanism=mechanism_from(configuration), schema=schema, key=key,
             head_file=head_file, sealed=sealed, training=training,
@@ -187,18 +187,8 @@ class Holdout:
         """
         check_name(name)
         most_rows = check_most_rows(most_rows)
-        for what, column in (("label", label), ("row id", row_id)):
-            if column is not None and not isinstance(column, str):
-                raise ValueError(f"the {what} column is {brief(column)}; expected its name; nothing was created")
-        if label is not None and label == row_id:
-            raise ValueError(
-                f"{brief(label)} is both the label and the row id; expected two columns, because a row id names rows "
-                "and says nothing about them; nothing was created"
-            )
-        if seed is not None and (as_whole(seed) is None or seed < 0):
-            wrong = ValueError if isinstance(seed, int) else TypeError
-            raise wrong(f"seed is {brief(seed)}; expected a whole number of at least 0, or None for secure noise")
-        seed = as_whole(seed)
+        check_columns(label=label, row_id=row_id)
+        seed = checked_seed(seed)
         url = storage_url(storage)
         database = database_path(url)
         others: list[HoldoutRecord] = []
@@ -206,89 +196,67 @@ class Holdout:
             with LedgerStore.open(url, create=False) as existing:
                 check_name_is_free(name, existing.names())
                 others = [existing.record(other) for other in existing.names()]
-        folder = new_folder(database, name)
-        store: LedgerStore | None = None
-        try:
-            sealed = seal_rows(
-                folder,
-                holdout=holdout,
-                training=training,
-                label=label,
-                row_id=row_id,
-                most_rows=most_rows,
-                equal_rows=equal_rows,
-            )
-            with FileStructure(folder, sealed) as structure:
-                chosen = chosen_mechanism(
-                    mechanism, sealed, structure=structure, queries=queries, overfits=overfits, confidence=confidence,
-                    slack=slack, dependence=dependence,
-                )  # fmt: skip
-                apart = structure.apart()
+
+        def choose(structure: RowStructure) -> Mechanism:
+            chosen = chosen_mechanism(
+                mechanism, structure, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+                dependence=dependence,
+            )  # fmt: skip
             check_features(features, label=label, mechanism=chosen)
             check_worth(chosen, allow_vacuous=allow_vacuous)
-            same = same_rows(folder, sealed, others)
-            if same and not again:
-                raise sealed_already(same)
-            key = StewardKey.create(folder / KEY_FILE)
-            configuration = make_configuration(
-                folder, sealed, chosen, key, label=label, row_id=row_id, features=features, same=same, seed=seed
-            )
-            state = chosen.start(first_noise(seed))
-            warn_of_weak_promise(chosen)  # before anything is recorded: warnings may be errors
-            if sealed.training_rows:
-                found = diagnose_file(folder / TRAINING_FILE, label=label, mechanism=chosen, apart=apart, brief=True)
-                warn_of_dependence(found)
-            store = LedgerStore.open(url)
-            record = store.create(
-                name, configuration, bound_state(state, configuration), seal_key=key.seal_key,
-                head_file=lambda holdout: HeadFile.of(folder, holdout=holdout, seal_key=key.seal_key),
+            return chosen
+
+        with new_folder(database, name) as folder:
+            made = seal(
+                folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
+                choose=choose, most_rows=most_rows, equal_rows=equal_rows, again=again, others=others, seed=seed,
             )  # fmt: skip
-        except BaseException:
-            if store is not None:
+            state = made.mechanism.start(first_noise(seed))
+            warn_of_weak_promise(made.mechanism)  # before anything is recorded: warnings may be errors
+            if made.configuration["training_rows"]:
+                file = folder / TRAINING_FILE
+                warn_of_dependence(
+                    diagnose_file(file, label=label, mechanism=made.mechanism, apart=made.apart, brief=True)
+                )
+            store = LedgerStore.open(url)
+            try:
+                record = store.create(
+                    name, made.configuration, bound_state(state, made.configuration), seal_key=made.key.seal_key,
+                    head_file=lambda holdout: HeadFile.of(folder, holdout=holdout, seal_key=made.key.seal_key),
+                )  # fmt: skip
+            except BaseException:
                 store.close()
-            remove_folder(folder)
-            raise
+                raise
         return cls(store, record, folder)
 
     @classmethod
-    def open(cls, storage: str | Path = DEFAULT_STORAGE, name: str = "holdout") -> Self:
+    def open(cls, storage: str | Path = DEFAULT_STORAGE, name: str = "holdout", *, recover: bool = False) -> Self:
         """Open a sealed holdout and check that its rows are the ones that were sealed.
 
+        Args:
+            storage: As for `create`.
+            name: Name of the holdout.
+            recover: Whether to go on with a database that was set back to an older copy, and count what was lost as
+                spent. Better restore the newest backup, if there is one: then nothing is lost. This is an act in the
+                ledger, which the certificate shows. Questions and charges that the database does not know of count as
+                spent; if the file of the newest head is lost, too, all that is left does. What was left of allotments
+                is taken back: allot it anew. A ladder that lost a new best cannot go on, nor can guess-and-check
+                without that file.
+
         Raises:
             HoldoutNotFound: If there is none of that name.
-            IntegrityError: If a byte of the sealed rows has changed.
+            IntegrityError: If a byte of the sealed rows has changed, or the ledger was altered or set back, or cannot
+                be recovered. Nothing was changed.
             AuthError: If the steward's key is missing or another one.
         """
         url = storage_url(storage)
         store = LedgerStore.open(url, create=False)
         try:
-            record, folder = _found(store, url, name)
-            return cls(store, record, folder)
-        except BaseException:
-            store.close()
-            raise
-
-    @classmethod
-    def recover(cls, storage: str | Path = DEFAULT_STORAGE, name: str = "holdout") -> Self:
-        """Open a sealed holdout whose database was set back to an older copy, and count what was lost as spent.
-
-        Better restore the newest backup, if there is one: then nothing is lost. This is an act in the ledger, which the
-        certificate shows. Questions and charges that the database does not know of count as spent; if the file of the
-        newest head is lost, too, all that is left does. What was left of allotments is taken back: allot it anew. A
-        ladder that lost a new best cannot go on, nor can guess-and-check without that file.
-
-        Raises:
-            HoldoutNotFound: If there is none of that name.
-            IntegrityError: If the ledger cannot be recovered. Nothing was changed.
-            AuthError: If the steward's key is missing or another one.
-        """
-        url = storage_url(storage)
-        store = LedgerStore.open(url, create=False)
-        try:
-            record, folder = _found(store, url, name)
-            key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
-            head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
-            recover(store, record, key=key, head_file=head_file)
+            record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
+            check_settings(record.configuration)
+            folder = rows_folder(database_path(url)) / record.configuration["folder"]
+            if recover:
+                recover_ledger(store, record, folder)
             return cls(store, record, folder)
         except BaseException:
             store.close()
@@ -362,8 +330,7 @@ class Holdout:
             return accounts.into(data), [outcome_of_act() if changed else None]
 
         act = act_of(analyst, most, charges)
-        desk = self._desk
-        desk.store.commit(desk.record.id, [act], step, seal_key=desk.key.seal_key, head_file=desk.head_file)
+        self._desk.ledger.commit([act], step)
         data = self._desk.data()
         accounts = Accounts.from_state(data)
         warn_of_promises(accounts, self._desk.mechanism, self._desk.state_from(data))
@@ -579,34 +546,10 @@ class Holdout:
 
     def _entries(self, limit: int) -> list[Entry]:
         """The entries up to a head, all of them, each with its seal checked."""
-        desk = self._desk
-        entries = list(desk.store.entries(desk.record.id, limit=limit, seal_key=desk.key.seal_key))
+        entries = list(self._desk.ledger.entries(limit=limit))
         if [entry.sequence for entry in entries] != list(range(1, limit + 1)):
             raise IntegrityError(
                 f"the ledger holds {len(entries):,} entries and {limit:,} were written; expected all of them; verify "
                 "the ledger and restore a backup"
             )
         return entries
-
-
-def _found(store: LedgerStore, url: str, name: str) -> tuple[HoldoutRecord, Path]:
-    """The record of a holdout, its settings in the form in which they were written, and its private folder."""
-    record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
-    check_settings(record.configuration)
-    return record, rows_folder(database_path(url)) / record.configuration["folder"]
-
-
-def _stored(
-    path: Path, fingerprint: str, schema: Schema, *, sealed: bool, order_key: bytes | None = None
-) -> StoredRows:
-    unchanged = UnchangedFile(path, fingerprint, what="holdout" if sealed else "training")
-    rows = schema.rows if sealed else schema.training_rows
-    return StoredRows(
-        path,
-        rows=rows,
-        columns=tuple(schema.columns),
-        sealed=sealed,
-        label=schema.label,
-        unchanged=unchanged,
-        order_key=order_key,
-    )

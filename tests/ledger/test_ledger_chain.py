@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.ledger.chain import canonical, entry_hash, entry_seal, genesis_hash, head_seal, state_seal
+from everhold.ledger.chain import canonical, entry_hash, entry_seal, holdout_hash, seal_of
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -33,7 +33,7 @@ def test_what_is_not_plain_json_is_refused(value):
 def test_the_hash_of_a_holdout():
     text = '{"configuration":"{\\"ö\\":1}","created":"now","holdout":"id","name":"study"}'
     expected = hashlib.sha256(text.encode()).hexdigest()
-    assert genesis_hash(holdout="id", name="study", created="now", configuration='{"ö":1}') == expected
+    assert holdout_hash(holdout="id", name="study", created="now", configuration='{"ö":1}') == expected
 
 
 def test_the_hash_of_an_entry():
@@ -59,9 +59,9 @@ def test_the_seals():
     state = '{"holdout":"id","sequence":3,"state":"{}"}'
     head = '{"charged":2,"entry_hash":"h","holdout":"id","questions_hash":"q","sequence":3,"state":"{}"}'
     assert entry_seal(b"key", holdout="id", entry_hash="h") == sealed('{"entry":"h","holdout":"id"}')
-    assert state_seal(b"key", holdout="id", sequence=3, state="{}") == sealed(state)
+    assert seal_of(b"key", holdout="id", sequence=3, state="{}") == sealed(state)
     at = {"sequence": 3, "charged": 2, "entry_hash": "h", "questions_hash": "q"}
-    assert head_seal(b"key", holdout="id", state="{}", **at) == sealed(head)
+    assert seal_of(b"key", holdout="id", state="{}", **at) == sealed(head)
 
 
 def sealed(text):

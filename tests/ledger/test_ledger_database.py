@@ -18,7 +18,7 @@ from sqlalchemy import create_engine
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.schema import CURRENT_REVISION, VERSION_TABLE, metadata
+from everhold.ledger.database import CURRENT_REVISION, VERSION_TABLE, metadata
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_missing_folder_or_file_is_said_plainly(tmp_path):
 
 
 def test_the_database_is_set_up_for_durability(store):
-    with store._transaction() as connection:
+    with store._database.transaction() as connection:
         pragmas = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS}
     assert pragmas == PRAGMAS
 
@@ -158,10 +158,10 @@ def test_a_locked_ledger_says_that_it_is_busy(url, record, path):
 
 
 def test_a_full_disk_records_nothing(store, record):
-    with store._transaction() as connection:
+    with store._database.transaction() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
     store.close()
-    with store._transaction() as connection:  # the one idle connection, which the next commit will use
+    with store._database.transaction() as connection:  # the one idle connection, which the next commit will use
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(EverholdError, match="disk is full"):
         ask(store, record, *range(500))

@@ -148,7 +148,7 @@ def test_nothing_is_built_on_an_altered_state(store, record, path):
 
 
 def test_entries_are_read_in_pages_and_slices(store, record, monkeypatch):
-    monkeypatch.setattr("everhold.ledger.store._PAGE_SIZE", 3)
+    monkeypatch.setattr("everhold.ledger.ledger._PAGE_SIZE", 3)
     ask(store, record, *range(10))
     numbers = range(1, 11)
     for start in range(12):

@@ -7,7 +7,7 @@ from ledger_samples import KEY, ask, new_study
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.chain import canonical, entry_hash, genesis_hash, head_seal
+from everhold.ledger.chain import canonical, entry_hash, holdout_hash, seal_of
 
 TABLES = {
     "holdouts": "id name created configuration",
@@ -45,7 +45,7 @@ class Forger:
     def rechain(self):
         """Compute all hashes anew, the head's too: what anybody can do."""
         (holdout, name, created, configuration) = self.raw.execute("SELECT * FROM holdouts").fetchone()
-        previous = genesis_hash(holdout=holdout, name=name, created=created, configuration=configuration)
+        previous = holdout_hash(holdout=holdout, name=name, created=created, configuration=configuration)
         for row in self.rows():
             fields = dict(zip(TABLES["entries"].split(), row, strict=True)) | {"previous_hash": previous}
             sequence = fields["sequence"]
@@ -262,7 +262,7 @@ def test_a_state_other_than_the_last_entrys_is_found_even_under_a_valid_head_sea
     where = {"holdout": record.id, "sequence": at.sequence, "charged": at.charged, "entry_hash": at.entry_hash}
     where["questions_hash"] = at.questions_hash
     forger.put("head", "state", 1, "{}")
-    forger.put("head", "head_seal", 1, head_seal(KEY, state="{}", **where))
+    forger.put("head", "head_seal", 1, seal_of(KEY, state="{}", **where))
     report = verify(store, "study", seal_key=KEY)
     assert [finding.what for finding in report.findings] == [
         "the head has a state that is not the one sealed in the last entry"

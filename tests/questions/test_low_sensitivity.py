@@ -21,7 +21,7 @@ from everhold.mechanisms.privacy_budget import PrivacyBudget
 from everhold.privacy.noise import SeededNoise
 from everhold.questions.low_sensitivity import StatisticGrid, StatisticPurchase, half_width
 from everhold.questions.ranking_scores import auc, auc_of, auc_sensitivity, f1, f1_of, f1_sensitivity
-from everhold.sealing.neighbours import counterexample, neighbours
+from everhold.sealing.probe import counterexample, neighbours
 
 ROWS = 4_000
 

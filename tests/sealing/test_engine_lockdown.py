@@ -103,7 +103,7 @@ def test_names_that_the_engine_cannot_tell_apart_are_refused(folder):
 
 
 def test_no_trace_of_the_engines_error_is_left(engine):
-    with pytest.raises(EverholdError) as caught, engine_errors_hidden():
+    with pytest.raises(EverholdError) as caught, engine_errors_hidden:
         engine.execute(f"SELECT '{CANARY}'::INTEGER").fetchall()
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None
@@ -111,11 +111,11 @@ def test_no_trace_of_the_engines_error_is_left(engine):
 
 
 def test_our_own_errors_and_interrupts_pass():
-    with pytest.raises(QueryRejected, match="mine"), engine_errors_hidden():
+    with pytest.raises(QueryRejected, match="mine"), engine_errors_hidden:
         raise QueryRejected("mine")
-    with pytest.raises(KeyboardInterrupt), engine_errors_hidden():
+    with pytest.raises(KeyboardInterrupt), engine_errors_hidden:
         raise KeyboardInterrupt
-    with engine_errors_hidden():
+    with engine_errors_hidden:
         pass
 
 
@@ -124,6 +124,6 @@ def test_the_time_limit_stops_a_long_statement(folder):
     with (
         locked_connection(folder / "sealed's rows.parquet", threads=1, max_seconds=0.1) as connection,
         pytest.raises(EverholdError),
-        engine_errors_hidden(),
+        engine_errors_hidden,
     ):
         connection.execute(endless).fetchall()

@@ -7,8 +7,8 @@ import pytest
 from holdout_samples import ROWS, create, files, rows
 
 from everhold import GaussianMechanism, Holdout, HoldoutRejected, verify_certificate
-from everhold.sealing.content import CONTENT_FILE, Content
 from everhold.sealing.files import seal_rows
+from everhold.sealing.resealing import CONTENT_FILE, Content
 
 NOISE = GaussianMechanism(rows=ROWS, queries=30, scale=0.02)
 

@@ -12,7 +12,7 @@ import pytest
 
 from everhold.errors import HoldoutRejected
 from everhold.sealing.files import seal_rows
-from everhold.sealing.limits import MOST_COLUMNS, MOST_ROWS
+from everhold.sealing.reading import MOST_COLUMNS, MOST_ROWS
 
 
 def seal(folder, source, **wish):

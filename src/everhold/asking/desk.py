@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from everhold.ledger import Committed, Entry, Head, HoldoutRecord, LedgerStore, Outcome
+    from everhold.ledger import Committed, Entry, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
     from everhold.ledger.head_file import HeadFile
+    from everhold.ledger.ledger import Page
     from everhold.mechanisms import Mechanism, Promise, State
     from everhold.mechanisms.base import Quote
     from everhold.questions.question import Ready
@@ -85,7 +86,11 @@ class Desk:
             asked = {place: line for place, line in enumerate(ready.asked) if place not in answered}
             places = self._surely_paid(ready, asked)
             seen = ready.look(self.sealed, places) if places else None
-            answered |= self._commit(ready, asked, places, seen)
+            with self.ledger.writing([self._signed(line) for line in asked.values()]) as page:
+                self._answer(ready, [*asked], page, places, seen)
+            for place, entry in zip(asked, page.committed, strict=True):
+                if entry is not None:
+                    answered[place] = entry
         last = next(reversed(answered.values()), None)
         data = self.data() if last is None else last.state_after
         entries = [answered.get(place) for place in range(len(ready.asked))]
@@ -96,43 +101,44 @@ class Desk:
 
     def _surely_paid(self, ready: Ready[Any], asked: Mapping[int, Asked]) -> list[int]:
         """Places of the entries for which the sealed rows are looked at: those that are new and surely paid for."""
-        stored = self.store.answered(self.record.id, list(asked.values()), seal_key=self.key.seal_key)
-        first = {line.fingerprint: place for place, line in reversed(list(asked.items()))}
-        fresh = sorted(place for fingerprint, place in first.items() if fingerprint not in stored)
-        data = self.data()
-        return fresh[: self._paid(ready, self.state_from(data), Accounts.from_state(data), len(fresh))]
+        first: dict[str, int] = {}
+        for place, line in asked.items():
+            first.setdefault(line.fingerprint, place)
+        head, stored = self.ledger.look_up([*first])
+        fresh = [place for fingerprint, place in first.items() if fingerprint not in stored]
+        return fresh[: self._paid(ready, self.state_from(head.state), Accounts.from_state(head.state), len(fresh))]
 
     def _paid(self, ready: Ready[Any], state: State, accounts: Accounts, count: int) -> int:
         """How many of so many new entries are surely paid for, from public state; all or none of a whole."""
         paid = affordable(state, accounts, self.analyst, count, pricing=ready.pricing)
         return 0 if ready.whole and paid < count else paid
 
-    def _commit(
-        self, ready: Ready[Any], asked: Mapping[int, Asked], places: Sequence[int], seen: Any
-    ) -> dict[int, Committed]:
-        """The one transaction: entries by their places, repeats included."""
-        order = list(asked)
-        row_of = {place: row for row, place in enumerate(places)}
+    def _answer(self, ready: Ready[Any], order: Sequence[int], page: Page, places: Sequence[int], seen: Any) -> None:
+        """Answer on a page of the ledger what was looked at, as long as the next entry is surely paid for.
 
-        def step(data: dict[str, Any], new: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-            state, accounts = self.state_from(data), Accounts.from_state(data)
-            rows = [row_of[order[index]] for index in new if order[index] in row_of]
-            outcomes: list[Outcome] = []
-            while batch := rows[len(outcomes) :][: self._paid(ready, state, accounts, len(new) - len(outcomes))]:
-                fingerprints = [ready.asked[places[row]].fingerprint for row in batch]
-                noise = noise_for(self.record, state, fingerprints, key=self.key)
-                state, made = ready.draw(state, seen, batch, noise)
-                self._charge(accounts, made, most=ready.pricing.most)
-                outcomes += made
-            made_of = dict(zip(rows, outcomes, strict=False))
+        What was charged is public as soon as it was answered, so the decision about the next entry may depend on it:
+        the result is that of asking one after the other.
+
+        Args:
+            ready: The question.
+            order: Places of the entries that the page is about.
+            page: Of the ledger; what nobody looked at stays off it.
+            places: Those that were looked at.
+            seen: What was seen there.
+        """
+        state, accounts = self.state_from(page.state), Accounts.from_state(page.state)
+        row_of = dict(zip(places, range(len(places)), strict=True))
+        rows = [row for index in page.new if (row := row_of.get(order[index])) is not None]
+        outcomes: list[Outcome] = []
+        while batch := rows[len(outcomes) :][: self._paid(ready, state, accounts, len(page.new) - len(outcomes))]:
+            noise = noise_for(self.record, state, [ready.asked[places[row]].fingerprint for row in batch], key=self.key)
+            state, made = ready.draw(state, seen, batch, noise)
+            self._charge(accounts, made, most=ready.pricing.most)
+            outcomes += made
+        if outcomes:
+            made_of = dict(zip((places[row] for row in rows), outcomes, strict=False))
             after = accounts.into(bound_state(state, self.record.configuration))
-            return (after if outcomes else data), [made_of.get(row_of.get(order[index], -1)) for index in new]
-
-        lines = [Asked(line.fingerprint, self._signed(line.description)) for line in asked.values()]
-        committed = self.store.commit(
-            self.record.id, lines, step, seal_key=self.key.seal_key, head_file=self.head_file
-        )  # fmt: skip
-        return {place: entry for place, entry in zip(order, committed, strict=True) if entry is not None}
+            page.record(after, [made_of.get(order[index]) for index in page.new])
 
     def _charge(self, accounts: Accounts, made: Sequence[Outcome], *, most: int) -> None:
         """Count what was answered as the analyst's; what was charged is public as soon as it was answered."""
@@ -147,10 +153,12 @@ class Desk:
                 "the question charged more than the price that it named before; nothing was charged; ask another one"
             ) from None
 
-    def _signed(self, description: dict[str, Any]) -> dict[str, Any]:
-        """A description with the analyst's name, which is no part of the question's identity."""
-        own = {name: value for name, value in description.items() if name != ANALYST}
-        return own if self.analyst is None else {**own, ANALYST: self.analyst}
+    def _signed(self, line: Asked) -> Asked:
+        """An entry with the analyst's name in its description, which is no part of the question's identity."""
+        if self.analyst is None and ANALYST not in line.description:
+            return line
+        own = {name: value for name, value in line.description.items() if name != ANALYST}
+        return Asked(line.fingerprint, own if self.analyst is None else {**own, ANALYST: self.analyst})
 
     def quote(self, ready: Ready[Any] | None) -> QuotedPrice:
         """What a question would cost and how sharp its answer would be; None for any new mean over [0, 1]."""
@@ -187,6 +195,11 @@ class Desk:
         return replace(self, analyst=analyst)
 
     @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger of this holdout."""
+        return self.store.of(self.record, self.key.seal_key, self.head_file)
+
+    @cached_property
     def promise(self) -> Promise:
         """The promise of all answers; the same as long as the desk is there, and costly for every answer."""
         return self.mechanism.promise()
@@ -206,7 +219,7 @@ class Desk:
         Raises:
             IntegrityError: If the head was altered, or the database was set back.
         """
-        return self.store.head(self.record.id, seal_key=self.key.seal_key, head_file=self.head_file)
+        return self.ledger.head()
 
     def data(self) -> dict[str, Any]:
         """The ledger's present state; secret."""
@@ -214,7 +227,7 @@ class Desk:
 
     def find(self, question: str) -> Entry | None:
         """The stored answer to a question, by its fingerprint; its seal is checked."""
-        return self.store.find(self.record.id, question, seal_key=self.key.seal_key)
+        return self.ledger.find(question)
 
     def state(self) -> State:
         """The mechanism's present state; secret."""

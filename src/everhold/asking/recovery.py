@@ -9,19 +9,20 @@ from everhold.asking.desk import noise_for
 from everhold.errors import IntegrityError
 from everhold.ledger import Outcome, Question, verify
 from everhold.ledger.allotments import RECOVERY, Accounts
-from everhold.ledger.head_file import Reached
+from everhold.ledger.head_file import HeadFile, Reached
 from everhold.questions.priced import digest
 from everhold.sealing.configuration import bound_state, mechanism_from, state_from
+from everhold.sealing.keys import KEY_FILE, StewardKey
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from everhold.ledger import HoldoutRecord, LedgerStore
-    from everhold.ledger.head_file import HeadFile
-    from everhold.sealing.keys import StewardKey
 
-__all__ = ["recover"]
+__all__ = ["recover_ledger"]
 
 
-def recover(store: LedgerStore, record: HoldoutRecord, *, key: StewardKey, head_file: HeadFile) -> None:
+def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
     """Count what was lost as spent, as an act in the ledger; does nothing if nothing was lost.
 
     The newest head says how many questions were answered and what they were charged, so the mechanism goes on as if it
@@ -30,12 +31,18 @@ def recover(store: LedgerStore, record: HoldoutRecord, *, key: StewardKey, head_
 
     Raises:
         IntegrityError: If the database was altered, went another way, or its mechanism cannot go on.
+        AuthError: If the steward's key is missing or another one.
     """
-    _check_unaltered(store, record, key)
-    head, known = store.head(record.id, seal_key=key.seal_key), head_file.find()
+    key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
+    head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
+    report = verify(store, record.name, seal_key=key.seal_key)
+    if not report.ok:
+        raise _cannot(f"it is not what was written: {report.findings[0].what}")
+    ledger = store.of(record, key.seal_key)  # believes what carries the seal, however old it is
+    head, known = ledger.head(), head_file.find()
     found = Reached.of(head)
-    if known is not None and found.order >= known.order:
-        store.head(record.id, seal_key=key.seal_key, head_file=head_file)  # on the same way, or it says so
+    if known is not None and found >= known:
+        store.of(record, key.seal_key, head_file).head()  # on the same way, or it says so
         return
     asked = None if known is None else known.asked - found.asked
     charged = None if known is None else known.charged - found.charged
@@ -61,18 +68,12 @@ def recover(store: LedgerStore, record: HoldoutRecord, *, key: StewardKey, head_
         outcome = Outcome({"value": None, "low": None, "high": None, "source": RECOVERY}, charges)
         return accounts.into(bound_state(after, record.configuration)), [outcome]
 
-    store.commit(record.id, [Question(digest(public), {**public, "shown": shown})], step, seal_key=key.seal_key)
-    recovered = store.head(record.id, seal_key=key.seal_key)
+    ledger.commit([Question(digest(public), {**public, "shown": shown})], step)
+    recovered = Reached.of(ledger.head())
     if known is None:
-        head_file.replace(Reached.of(recovered))
+        head_file.replace(recovered)
     else:
         head_file.advance(recovered)
-
-
-def _check_unaltered(store: LedgerStore, record: HoldoutRecord, key: StewardKey) -> None:
-    report = verify(store, record.name, seal_key=key.seal_key)
-    if not report.ok:
-        raise _cannot(f"it is not what was written: {report.findings[0].what}")
 
 
 def _cannot(why: str) -> IntegrityError:

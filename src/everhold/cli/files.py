@@ -58,7 +58,7 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
 
 
 def _relation(connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema) -> duckdb.DuckDBPyRelation:
-    from everhold.sealing.reading import file_pattern
+    from everhold.sealing.engine import file_pattern
 
     suffix, pattern = path.suffix.lower(), file_pattern(path)
     if suffix == ".parquet":

@@ -136,7 +136,7 @@ def recover(storage: StorageArgument, name: NameArgument = None, form: FormatOpt
     from everhold.holdout import Holdout
 
     place, named = place_of(storage, name)
-    with Holdout.recover(address_of(place), named) as holdout:
+    with Holdout.open(address_of(place), named, recover=True) as holdout:
         status = holdout.status()
     lost = status.get("lost", {"recoveries": 0, "questions": 0, "charges": 0})
     show_record({"name": status["name"], "lost": lost, "remaining": status["remaining"]}, form)
@@ -198,8 +198,8 @@ def _seal_key(folder: Path, record: HoldoutRecord) -> tuple[bytes | None, list[s
 
 def _row_findings(folder: Path, record: HoldoutRecord) -> Iterator[str]:
     from everhold.errors import IntegrityError
+    from everhold.sealing.engine import check_fingerprint
     from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
-    from everhold.sealing.fingerprints import check_fingerprint
 
     files = [(HOLDOUT_FILE, "holdout", record.configuration["fingerprint"])]
     if record.configuration["training_fingerprint"] is not None:

@@ -129,7 +129,7 @@ class OpenFile:
             return OpenRows(0, ())
         listed = ", ".join(_rank_sql(name, self.kinds[name]) + f" AS r{number}" for number, name in enumerate(names))
         sql = f"SELECT {listed} FROM (SELECT * FROM {SEALED} WHERE {where}) ORDER BY {POSITION}"
-        with engine_errors_hidden():
+        with engine_errors_hidden:
             found = self._connection.execute(sql).fetchnumpy()
         ranks = [np.asarray(found[f"r{number}"]).astype(np.int64) for number in range(len(names))]
         columns = [
@@ -158,7 +158,7 @@ class OpenFile:
         return {int(rank): str(value) for rank, value in self._fetch(sql)}
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        with engine_errors_hidden():
+        with engine_errors_hidden:
             return self._connection.execute(sql).fetchall()
 
 

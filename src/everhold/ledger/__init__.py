@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from everhold.ledger.ledger import Ledger
 from everhold.ledger.records import Committed, Entry, Head, HoldoutRecord, Outcome, Question
 from everhold.ledger.store import LedgerStore
 from everhold.ledger.verify import Finding, VerificationReport, verify
@@ -12,6 +13,7 @@ __all__ = [
     "Finding",
     "Head",
     "HoldoutRecord",
+    "Ledger",
     "LedgerStore",
     "Outcome",
     "Question",

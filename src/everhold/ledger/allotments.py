@@ -158,6 +158,10 @@ class Accounts:
             return {}
         return {"recoveries": self.recoveries, "questions": self.lost_questions, "charges": self.lost_charges}
 
+    def questions_among(self, entries: int) -> int:
+        """How many different questions were asked: every entry is one but for acts, and lost ones count."""
+        return entries - self.acts - self.recoveries + self.lost_questions
+
     def spend(self, analyst: str, *, asked: int, charged: int) -> None:
         """Count what an analyst was answered.
 

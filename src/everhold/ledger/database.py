@@ -1,4 +1,7 @@
-"""The database under the ledger: address, connections, transactions, migrations, and errors in plain words."""
+"""The database under the ledger: tables, address, connections, transactions, migrations, and errors in plain words.
+
+The migrations create the tables. JSON is stored as canonical text, not as a JSON column: the hash chain is over bytes.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,83 @@ import os
 import re
 import sqlite3
 import time
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import create_engine, event, make_url, text
-from sqlalchemy.engine import URL
+import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import QueuePool
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
-from everhold.ledger.schema import CURRENT_REVISION, VERSION_TABLE
 from everhold.private_files import create_private, make_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection, Engine
+__all__ = [
+    "CURRENT_REVISION",
+    "VERSION_TABLE",
+    "Database",
+    "database_errors",
+    "database_path",
+    "entries",
+    "head",
+    "holdouts",
+    "metadata",
+]
 
-__all__ = ["connect", "database_errors", "database_path", "migrate"]
+CURRENT_REVISION = "0001"
+"""The newest migration: a database that says so is opened without loading Alembic."""
+
+VERSION_TABLE = "everhold_version"
+"""Where Alembic notes the revision; not its default name, so that a file may be shared with another program."""
+
+metadata = sa.MetaData()
+
+holdouts = sa.Table(
+    "holdouts",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("configuration", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+
+head = sa.Table(
+    "head",
+    metadata,
+    sa.Column("holdout_id", sa.Text, sa.ForeignKey("holdouts.id"), primary_key=True),
+    sa.Column("sequence", sa.Integer, nullable=False),
+    sa.Column("charged", sa.Integer, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("entry_hash", sa.Text, nullable=False),
+    sa.Column("questions_hash", sa.Text, nullable=False),
+    sa.Column("head_seal", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+
+entries = sa.Table(
+    "entries",
+    metadata,
+    sa.Column("holdout_id", sa.Text, sa.ForeignKey("holdouts.id"), primary_key=True),
+    sa.Column("sequence", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("question", sa.Text, nullable=False),
+    sa.Column("description", sa.Text, nullable=False),
+    sa.Column("answer", sa.Text, nullable=False),
+    sa.Column("charged", sa.Integer, nullable=False),
+    sa.Column("asked_at", sa.Text, nullable=False),
+    sa.Column("state_seal", sa.Text, nullable=False),
+    sa.Column("previous_hash", sa.Text, nullable=False),
+    sa.Column("entry_hash", sa.Text, nullable=False),
+    sa.Column("entry_seal", sa.Text, nullable=False),
+    sa.UniqueConstraint("holdout_id", "question"),
+    sa.Index(
+        "entries_in_order", "holdout_id", "sequence", "question"
+    ),  # all questions can be read without their answers
+    sqlite_strict=True,
+)
 
 _SECONDS_BETWEEN_TRIES = 0.02
 _REVISION = re.compile("[0-9a-f]{4,12}")
@@ -41,7 +104,7 @@ def database_path(url: str) -> Path:
     """
     expected = "expected the address of an SQLite file such as sqlite:///study.db or sqlite:////folder/study.db"
     try:
-        parsed = make_url(url)
+        parsed = sa.make_url(url)
     except (ArgumentError, ValueError):
         raise ValueError(f"the storage is not an address; {expected}") from None
     if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
@@ -59,33 +122,111 @@ def database_path(url: str) -> Path:
     return path
 
 
-def connect(path: Path, *, patience: float) -> Engine:
-    """An engine on the file at `path`, which is created readable by its owner alone, or made so if it is there.
+class Database:
+    """A SQLite file, safe to share between threads, and to use after a fork.
 
     Args:
-        path: The SQLite file.
+        path: The file; it is created readable by its owner alone, or made so if it is there.
         patience: Seconds to wait for another writer.
     """
-    _create_private(path)
-    engine = create_engine(
-        URL.create("sqlite", database=str(path)),
-        connect_args={"timeout": patience, "isolation_level": None},
-        max_overflow=-1,  # a thread waits for other writers in SQLite, with its clear error, and not for a connection
-        hide_parameters=True,
-    )
 
-    @event.listens_for(engine, "connect")
-    def prepare(connection: sqlite3.Connection, _record: object) -> None:
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
-        _use_write_ahead_log(connection, patience)
+    def __init__(self, path: Path, *, patience: float) -> None:
+        self.path = path
+        self.patience = patience
+        self._engine = self._connect()
+        self._in_use = False
+        self._busy_at_fork = False
+        _open_databases.add(self)
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # The driver's own BEGIN is deferred: two readers that both want to write would fail as "locked".
-        connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
+    def close(self) -> None:
+        """Close all idle connections; new ones are opened when needed."""
+        self._engine.dispose()
 
-    return engine
+    @contextlib.contextmanager
+    def transaction(self, *, writing: bool = False) -> Iterator[sa.Connection]:
+        """A connection within a transaction, which is committed if nothing is raised inside.
+
+        Writers take turns, and a reader sees one moment, that of its first statement.
+        """
+        if self._busy_at_fork:
+            raise EverholdError(
+                "this process was forked while the ledger was in use, so it cannot use it safely; "
+                "expected a spawned process; use the start method 'spawn' or 'forkserver'"
+            )
+        with contextlib.ExitStack() as stack:
+            with database_errors():
+                connection = stack.enter_context(self._engine.connect())
+                # The driver's own BEGIN is deferred: two readers that both want to write would fail as "locked".
+                connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+            yield connection
+            with database_errors():
+                connection.commit()
+
+    def migrate(self, *, create: bool) -> None:
+        """Bring the tables to the current revision; loads Alembic only if they are not there already.
+
+        Raises:
+            HoldoutNotFound: If there are no tables yet and `create` is false: the file belongs to another program.
+        """
+        with self.transaction() as connection, database_errors():
+            revision = _revision(connection)
+        if revision == CURRENT_REVISION:
+            return
+        if revision is None and not create:
+            raise HoldoutNotFound(
+                "the file is no ledger of everhold; check the address, or create a holdout there first"
+            )
+        with self.transaction(writing=True) as connection, database_errors():
+            if _revision(connection) != CURRENT_REVISION:
+                _upgrade(connection)
+
+    def _connect(self) -> sa.Engine:
+        _create_private(self.path)
+        engine = sa.create_engine(
+            sa.URL.create("sqlite", database=str(self.path)),
+            connect_args={"timeout": self.patience, "isolation_level": None},
+            max_overflow=-1,  # a thread waits for other writers in SQLite, with its clear error, not for a connection
+            hide_parameters=True,
+        )
+        patience = self.patience
+
+        @sa.event.listens_for(engine, "connect")
+        def prepare(connection: sqlite3.Connection, _record: object) -> None:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = FULL")
+            _use_write_ahead_log(connection, patience)
+
+        weakref.finalize(self, engine.dispose)
+        return engine
+
+    def _before_fork(self) -> None:
+        # SQLite counts locks per process: a child that inherited open files would take the parent's locks for its own.
+        pool = self._engine.pool
+        self._in_use = isinstance(pool, QueuePool) and pool.checkedout() > 0
+        self._engine.dispose()
+
+    def _after_fork_in_child(self) -> None:
+        self._busy_at_fork |= self._in_use
+        _left_to_parent.append(self._engine)
+        self._engine = self._connect()
+
+
+_open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+_left_to_parent: list[sa.Engine] = []  # never closed in a child: closing would touch the parent's files
+
+
+def _before_fork() -> None:
+    for database in list(_open_databases):
+        database._before_fork()
+
+
+def _after_fork_in_child() -> None:
+    for database in list(_open_databases):
+        database._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
 
 
 def _create_private(path: Path) -> None:
@@ -115,27 +256,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection, patience: float) -> Non
             return
 
 
-def migrate(engine: Engine, *, create: bool) -> None:
-    """Bring the tables to the current revision; does nothing, and does not load Alembic, if they are there already.
-
-    Raises:
-        HoldoutNotFound: If there are no tables yet and `create` is false: the file belongs to another program.
-    """
-    with database_errors():
-        with engine.connect() as connection:
-            revision = _revision(connection)
-        if revision == CURRENT_REVISION:
-            return
-        if revision is None and not create:
-            raise HoldoutNotFound(
-                "the file is no ledger of everhold; check the address, or create a holdout there first"
-            )
-        with engine.execution_options(begin="BEGIN IMMEDIATE").begin() as connection:
-            if _revision(connection) != CURRENT_REVISION:
-                _upgrade(connection)
-
-
-def _revision(connection: Connection) -> str | None:
+def _revision(connection: sa.Connection) -> str | None:
     """The revision of the tables; None if there are none.
 
     Raises:
@@ -143,7 +264,7 @@ def _revision(connection: Connection) -> str | None:
     """
     if not connection.dialect.has_table(connection, VERSION_TABLE):
         return None
-    found = connection.execute(text(f"SELECT * FROM {VERSION_TABLE}")).all()
+    found = connection.execute(sa.text(f"SELECT * FROM {VERSION_TABLE}")).all()
     if len(found) != 1 or len(found[0]) != 1 or not _REVISION.fullmatch(str(found[0][0])):
         raise IntegrityError(
             f"the table {VERSION_TABLE} of the ledger does not hold one revision; expected it as everhold wrote it; "
@@ -152,7 +273,7 @@ def _revision(connection: Connection) -> str | None:
     return str(found[0][0])
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: sa.Connection) -> None:
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError

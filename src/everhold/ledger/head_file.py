@@ -7,15 +7,15 @@ other place still holds the head before, and the database is newer, which is no 
 
 from __future__ import annotations
 
-import contextlib
 import hmac
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from everhold.errors import EverholdError, IntegrityError
+from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import canonical
 from everhold.private_files import create_private
 
@@ -25,23 +25,24 @@ else:
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from everhold.ledger.records import Head
 
-__all__ = ["HEAD_FILE", "HeadFile", "Reached"]
+__all__ = ["RECOVER", "HeadFile", "Reached"]
 
 HEAD_FILE = "ledger.head"
 
 _PLACE = 512  # bytes: one sector, which disks write whole
-_PLACES = 2
-_RECOVER = "restore the newest backup, or run 'everhold ledger recover', which counts what was lost as spent"
+_BINARY = getattr(os, "O_BINARY", 0)
+_sync = getattr(os, "fdatasync", os.fsync)  # the file keeps its length, so its content is all that has to be durable
+RECOVER = "restore the newest backup, or run 'everhold ledger recover', which counts what was lost as spent"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Reached:
-    """How far a ledger has come, in public facts.
+    """How far a ledger has come, in public facts; compares by generation and sequence, which grow with every commit.
 
     Attributes:
         generation: How many times it was set back and recovered, lost recoveries included.
@@ -53,14 +54,16 @@ class Reached:
 
     generation: int
     sequence: int
-    entry_hash: str
-    asked: int
-    charged: int
+    entry_hash: str = field(compare=False)
+    asked: int = field(compare=False)
+    charged: int = field(compare=False)
 
     @classmethod
     def of(cls, head: Head) -> Reached:
         """How far a head has come."""
-        return cls(head.accounts.generation, head.sequence, head.entry_hash, head.asked, head.charged)
+        accounts = Accounts.from_state(head.state)
+        asked = accounts.questions_among(head.sequence)
+        return cls(accounts.generation, head.sequence, head.entry_hash, asked, head.charged)
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
         """Check that a database has come at least as far, on the same way.
@@ -72,10 +75,10 @@ class Reached:
         Raises:
             IntegrityError: If it was set back, or went another way.
         """
-        if found.order < self.order:
+        if found < self:
             raise IntegrityError(
                 f"the ledger was set back: it ends at entry {found.sequence}, and it had come to entry "
-                f"{self.sequence}; expected the newest ledger; nothing was answered or charged; {_RECOVER}",
+                f"{self.sequence}; expected the newest ledger; nothing was answered or charged; {RECOVER}",
                 sequence=found.sequence, newest=self.sequence,
             )  # fmt: skip
         if found.generation > self.generation:  # a recovery that was cut short before it could say so here
@@ -87,10 +90,8 @@ class Reached:
                 "backup of database and folder together"
             )
 
-    @property
-    def order(self) -> tuple[int, int]:
-        """What grows with every commit: a recovery goes beyond everything that was lost by it."""
-        return self.generation, self.sequence
+
+_NOTHING = Reached(-1, -1, "", 0, 0)  # what an altered place, or one that was never written, says
 
 
 @dataclass(frozen=True)
@@ -104,15 +105,12 @@ class HeadFile:
 
     path: Path
     holdout: str
-    _key: bytes
+    _key: bytes = field(repr=False)
 
     @classmethod
     def of(cls, folder: Path, *, holdout: str, seal_key: bytes) -> HeadFile:
         """The head file of a holdout whose key lies in this folder; nothing is read or written yet."""
         return cls(folder / HEAD_FILE, holdout, hmac.digest(seal_key, b"everhold head file", "sha256"))
-
-    def __repr__(self) -> str:
-        return f"HeadFile({self.path.name!r})"
 
     def create(self, reached: Reached) -> None:
         """Write the first head to a new file that only its owner can read.
@@ -120,33 +118,26 @@ class HeadFile:
         Raises:
             EverholdError: If it cannot be written.
         """
-        with _faults_in_words():
+        try:
             descriptor = create_private(self.path)
             try:
-                os.write(descriptor, self._sealed(reached) + bytes(_PLACE))
+                os.write(descriptor, self._place(canonical(asdict(reached))) + bytes(_PLACE))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            _flush_folder(self.path.parent)
+            if sys.platform != "win32":  # where folders cannot be opened
+                folder = os.open(self.path.parent, os.O_RDONLY)
+                try:
+                    os.fsync(folder)  # makes the new file's name durable
+                finally:
+                    os.close(folder)
+        except OSError as fault:
+            raise _in_words(fault) from None
 
     def replace(self, reached: Reached) -> None:
         """Begin anew, whatever is there: only for a recovery."""
         self.path.unlink(missing_ok=True)
         self.create(reached)
-
-    def read(self) -> Reached:
-        """The newest head that is known.
-
-        Raises:
-            IntegrityError: If the file is missing, altered or another holdout's.
-        """
-        found = self.find()
-        if found is None:
-            raise IntegrityError(
-                f"{self.path.name}, which says how far the ledger had come, is missing or was altered; expected it "
-                f"beside the steward's key; nothing was answered or charged; {_RECOVER}"
-            )
-        return found
 
     def find(self) -> Reached | None:
         """The newest head that is known; None if the file is missing, altered or another holdout's."""
@@ -154,82 +145,53 @@ class HeadFile:
             content = self.path.read_bytes()
         except OSError:
             return None
-        return max(self._places(content), key=lambda place: place.order, default=None)
+        found = max(self._opened(content[:_PLACE]), self._opened(content[_PLACE : 2 * _PLACE]))
+        return None if found is _NOTHING else found
 
-    def advance(self, head: Head) -> None:
+    def advance(self, reached: Reached) -> None:
         """Write the head durably, unless a newer one is there already.
 
         Raises:
             EverholdError: If it cannot be written. What was answered is in the ledger then, and can be asked again.
         """
-        reached = Reached.of(head)
-        with _faults_in_words():
+        try:
             descriptor = os.open(self.path, os.O_RDWR | _BINARY)
             try:
-                with _locked(descriptor):
-                    content = os.read(descriptor, _PLACE * _PLACES)
-                    orders = [None if place is None else place.order for place in self._each_place(content)]
-                    if any(order is not None and order >= reached.order for order in orders):
-                        return
-                    worst = min(range(_PLACES), key=lambda place: orders[place] or (-1, -1))
-                    os.lseek(descriptor, worst * _PLACE, os.SEEK_SET)
-                    os.write(descriptor, self._sealed(reached))
-                    os.fsync(descriptor)
+                _lock(descriptor)
+                content = os.read(descriptor, 2 * _PLACE)
+                first, second = self._opened(content[:_PLACE]), self._opened(content[_PLACE:])
+                if max(first, second) < reached:
+                    os.lseek(descriptor, 0 if first < second else _PLACE, os.SEEK_SET)  # the older one
+                    os.write(descriptor, self._place(canonical(asdict(reached))))
+                    _sync(descriptor)
             finally:
                 os.close(descriptor)
+        except OSError as fault:
+            raise _in_words(fault) from None
 
-    def _places(self, content: bytes) -> list[Reached]:
-        return [place for place in self._each_place(content) if place is not None]
+    def _place(self, text: str) -> bytes:
+        """What a place holds: a text and its seal."""
+        seal = hmac.digest(self._key, f"{self.holdout}\n{text}".encode(), "sha256").hex()
+        return f"{text}\n{seal}\n".encode().ljust(_PLACE)
 
-    def _each_place(self, content: bytes) -> list[Reached | None]:
-        padded = content.ljust(_PLACE * _PLACES, b"\0")
-        return [self._opened(padded[place * _PLACE : (place + 1) * _PLACE]) for place in range(_PLACES)]
-
-    def _sealed(self, reached: Reached) -> bytes:
-        text = canonical(asdict(reached))
-        return f"{text}\n{self._seal(text)}\n".encode().ljust(_PLACE)
-
-    def _opened(self, place: bytes) -> Reached | None:
-        text, _, rest = place.decode(errors="replace").partition("\n")
-        if not hmac.compare_digest(rest.strip().encode(), self._seal(text).encode()):
-            return None
-        fields: dict[str, Any] = json.loads(text)  # the seal holds: it is what was written
-        return Reached(**fields)
-
-    def _seal(self, text: str) -> str:
-        return hmac.digest(self._key, f"{self.holdout}\n{text}".encode(), "sha256").hex()
+    def _opened(self, place: bytes) -> Reached:
+        """What a place says, if its seal holds."""
+        text = place.split(b"\n", 1)[0].decode(errors="replace")
+        if not hmac.compare_digest(place, self._place(text)):
+            return _NOTHING
+        return Reached(**json.loads(text))  # it is what was written
 
 
-_BINARY = getattr(os, "O_BINARY", 0)
+def _in_words(fault: OSError) -> EverholdError:
+    return EverholdError(
+        f"{HEAD_FILE} beside the steward's key cannot be written: {fault.strerror}; expected a writable folder with "
+        "room; what was answered is kept and nothing more is charged for it; ask again"
+    )
 
 
-@contextlib.contextmanager
-def _faults_in_words() -> Iterator[None]:
-    try:
-        yield
-    except OSError as fault:
-        raise EverholdError(
-            f"{HEAD_FILE} beside the steward's key cannot be written: {fault.strerror}; expected a writable folder "
-            "with room; what was answered is kept and nothing more is charged for it; ask again"
-        ) from None
-
-
-@contextlib.contextmanager
-def _locked(descriptor: int) -> Iterator[None]:
-    """Keep out other processes, and other threads, which have descriptors of their own."""
+def _lock(descriptor: int) -> None:
+    """Keep out other processes, and other threads, which have descriptors of their own, until it is closed."""
     if sys.platform == "win32":
         msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
-        yield  # closing unlocks
     else:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a new file's name durable; on Windows folders cannot be opened."""
-    if sys.platform != "win32":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -97,9 +97,8 @@ class Head:
 
     @property
     def asked(self) -> int:
-        """Number of different questions that were asked: every entry is one but for acts, and lost ones count."""
-        accounts = self.accounts
-        return self.sequence - accounts.acts - accounts.recoveries + accounts.lost_questions
+        """Number of different questions that were asked."""
+        return self.accounts.questions_among(self.sequence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,28 +12,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import IntegrityError
-from everhold.ledger import chain
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.statements import HASHED
+from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, holdout_hash, seal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from everhold.ledger.head_file import HeadFile, Reached
+    from everhold.ledger.head_file import HeadFile
     from everhold.ledger.records import Head
     from everhold.ledger.store import LedgerStore
 
-__all__ = ["Finding", "VerificationReport", "check_chain", "check_unaltered", "verify"]
+__all__ = ["Finding", "VerificationReport", "check_unaltered", "verify"]
 
-_TEXTS = {
-    "holdouts": ("id", "name", "created"),
-    "head": ("holdout_id", "entry_hash", "questions_hash", "head_seal"),
-    "entries": ("holdout_id", "question", "asked_at", "state_seal", "previous_hash", "entry_hash", "entry_seal"),
-}
-_COUNTS = {"holdouts": (), "head": ("sequence", "charged"), "entries": ("sequence", "charged")}
-_JSON = {"holdouts": ("configuration",), "head": ("state",), "entries": ("description", "answer")}
-
-
+_COUNTS = {"sequence", "charged"}
+_JSON = {"configuration", "state", "description", "answer"}
+_REPLACED = "the chain does not pass through the expected head: entries are gone or replaced"
 _SET_BACK = (
     "the ledger was set back or went another way: it does not pass through entry {}, the newest one that was answered; "
     "restore the newest backup, or run 'everhold ledger recover'"
@@ -100,15 +93,29 @@ def verify(
     """
     newest = None if head_file is None else head_file.find()  # before the database: it is never ahead of it
     with store.snapshot(name) as snapshot:
-        report = check_chain(
-            snapshot.holdout, snapshot.head, snapshot.entries,
-            seal_key=seal_key, expected_head=expected_head, newest=newest,
-        )  # fmt: skip
-    damage = tuple(Finding(None, f"the database finds its file damaged: {what}") for what in snapshot.damage)
-    if head_file is not None and newest is None:
-        missing = f"{head_file.path.name} beside the steward's key, the newest head, is missing or was altered"
-        damage += (Finding(None, missing),)
-    return VerificationReport(report.name, report.entries, damage + report.findings, report.keyed)
+        findings = [Finding(None, f"the database finds its file damaged: {what}") for what in snapshot.damage]
+        if head_file is not None and newest is None:
+            missing = f"{head_file.path.name} beside the steward's key, the newest head, is missing or was altered"
+            findings.append(Finding(None, missing))
+        holdout = snapshot.holdout
+        malformed = [Finding(None, f"the holdout {what}") for what in _malformed(holdout)]
+        public = {field: holdout[field] for field in ("name", "created", "configuration")}
+        start = "" if malformed else holdout_hash(holdout=holdout["id"], **public)
+        walk = _Walk(str(holdout["id"]), start, seal_key)
+        if expected_head is not None:
+            walk.expect(
+                expected_head, "the chain does not pass through the expected head: entries are gone or replaced"
+            )
+        if newest is not None:
+            walk.expect((newest.sequence, newest.entry_hash), _SET_BACK.format(newest.sequence))
+        findings += malformed
+        for row in snapshot.entries:
+            findings += walk.step(row)
+        findings += [Finding(None, f"the head {what}") for what in _head_findings(snapshot.head, walk)]
+    if newest is not None and walk.accounts.generation > newest.generation:  # it went on from before the newest head
+        walk.unmet.pop(_SET_BACK.format(newest.sequence), None)
+    findings += [Finding(None, what) for what in walk.unmet]
+    return VerificationReport(str(holdout["name"]), walk.entries, tuple(findings), keyed=seal_key is not None)
 
 
 def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> None:
@@ -126,36 +133,6 @@ def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: byte
             f"the ledger is not what was written: {where}{found.what}; expected an unaltered ledger; nothing was "
             "signed; restore a backup"
         )
-
-
-def check_chain(
-    holdout: Mapping[str, Any],
-    head: Mapping[str, Any],
-    entries: Iterable[Mapping[str, Any]],
-    *,
-    seal_key: bytes | None,
-    expected_head: tuple[int, str] | None = None,
-    newest: Reached | None = None,
-) -> VerificationReport:
-    """The same on plain rows (field by name, JSON fields as text), as the tables hold them; reads `entries` once."""
-    findings = [Finding(None, f"the holdout {what}") for what in _malformed("holdouts", holdout)]
-    walk = _Walk(str(holdout["id"]), "" if findings else _genesis(holdout), seal_key)
-    if expected_head is not None:
-        walk.expect(expected_head, "the chain does not pass through the expected head: entries are gone or replaced")
-    if newest is not None:
-        walk.expect((newest.sequence, newest.entry_hash), _SET_BACK.format(newest.sequence))
-    for row in entries:
-        findings.extend(walk.step(row))
-    findings.extend(Finding(None, f"the head {what}") for what in _head_findings(head, walk, seal_key))
-    if newest is not None and walk.accounts.generation > newest.generation:  # it went on from before the newest head
-        walk.unmet.pop(_SET_BACK.format(newest.sequence), None)
-    findings += [Finding(None, what) for what in walk.unmet]
-    return VerificationReport(str(holdout["name"]), walk.entries, tuple(findings), keyed=seal_key is not None)
-
-
-def _genesis(holdout: Mapping[str, Any]) -> str:
-    public = {name: holdout[name] for name in ("name", "created", "configuration")}
-    return chain.genesis_hash(holdout=holdout["id"], **public)
 
 
 @dataclass(slots=True)
@@ -183,7 +160,7 @@ class _Walk:
         """Take one entry and say what is wrong with it."""
         self.entries += 1
         expected = self.sequence + 1
-        malformed = list(_malformed("entries", row))
+        malformed = list(_malformed(row))
         if malformed:  # its fields cannot be trusted; go on as if it were the entry expected here
             self.sequence, self.previous = expected, str(row["entry_hash"])
             self.questions_hash.update(str(row["question"]).encode(errors="replace"))
@@ -194,35 +171,26 @@ class _Walk:
             yield Finding(number, f"the entry is number {number}, expected {expected}: entries are missing or added")
         if row["previous_hash"] != self.previous:
             yield Finding(number, "the entry does not continue the one before it")
-        if row["entry_hash"] != _entry_hash(self.holdout, row):
+        if row["entry_hash"] != entry_hash(holdout=self.holdout, **{name: row[name] for name in HASHED}):
             yield Finding(number, "the entry was altered: its hash is not that of its fields")
-        if self.seal_key is not None and not self._sealed(row, self.seal_key):
-            yield Finding(number, "the entry does not carry the seal of this key")
+        if self.seal_key is not None:
+            seal = entry_seal(self.seal_key, holdout=self.holdout, entry_hash=row["entry_hash"])
+            if not hmac.compare_digest(seal.encode(), row["entry_seal"].encode()):
+                yield Finding(number, "the entry does not carry the seal of this key")
         if row["question"] in self.questions:
             yield Finding(number, "the entry's question had been answered before")
         broken = self.accounts.replay(json.loads(row["description"]), json.loads(row["answer"]), row["charged"])
         if broken is not None:
             yield Finding(number, broken)
-        self._remember(row)
-
-    def _remember(self, row: Mapping[str, Any]) -> None:
         self.sequence, self.previous, self.state_seal = row["sequence"], row["entry_hash"], row["state_seal"]
         self.charged += row["charged"]
         self.questions.add(row["question"])
         self.questions_hash.update(row["question"].encode())
         self.unmet = {what: head for what, head in self.unmet.items() if head != (self.sequence, self.previous)}
 
-    def _sealed(self, row: Mapping[str, Any], key: bytes) -> bool:
-        seal = chain.entry_seal(key, holdout=self.holdout, entry_hash=row["entry_hash"])
-        return hmac.compare_digest(seal.encode(), row["entry_seal"].encode())
 
-
-def _entry_hash(holdout: str, row: Mapping[str, Any]) -> str:
-    return chain.entry_hash(holdout=holdout, **{name: row[name] for name in HASHED})
-
-
-def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None) -> Iterator[str]:
-    malformed = list(_malformed("head", head))
+def _head_findings(head: Mapping[str, Any], walk: _Walk) -> Iterator[str]:
+    malformed = list(_malformed(head))
     if malformed:
         yield from malformed
         return
@@ -236,41 +204,32 @@ def _head_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes | None)
         yield "was written for other questions than those of the entries"
     if not walk.accounts.agree_with(json.loads(head["state"])):
         yield "has allotments, or spending of them, that do not follow from the entries"
-    if seal_key is not None:
-        yield from _seal_findings(head, walk, seal_key)
-
-
-def _seal_findings(head: Mapping[str, Any], walk: _Walk, seal_key: bytes) -> Iterator[str]:
-    state = head["state"]
-    seal = chain.head_seal(
-        seal_key,
-        holdout=walk.holdout,
-        sequence=head["sequence"],
-        charged=head["charged"],
-        entry_hash=head["entry_hash"],
-        questions_hash=head["questions_hash"],
-        state=state,
-    )
+    if walk.seal_key is None:
+        return
+    fields = {name: value for name, value in head.items() if name not in ("holdout_id", "head_seal")}
+    seal = seal_of(walk.seal_key, holdout=walk.holdout, **fields)
     if not hmac.compare_digest(seal.encode(), head["head_seal"].encode()):
         yield "does not carry the seal of this key: it was altered, or the key is another one"
-    expected = chain.state_seal(seal_key, holdout=walk.holdout, sequence=head["sequence"], state=state)
+    expected = seal_of(walk.seal_key, holdout=walk.holdout, sequence=head["sequence"], state=head["state"])
     if walk.state_seal is not None and not hmac.compare_digest(expected.encode(), walk.state_seal.encode()):
         yield "has a state that is not the one sealed in the last entry"
 
 
-def _malformed(table: str, row: Mapping[str, Any]) -> Iterator[str]:
+def _malformed(row: Mapping[str, Any]) -> Iterator[str]:
     """Fields of a wrong type, and JSON that is not written in the one canonical way."""
-    yield from (f"has a {name} that is not text" for name in _TEXTS[table] if type(row[name]) is not str)
-    yield from (f"has a {name} that is not a count" for name in _COUNTS[table] if not _is_count(row[name]))
-    yield from (f"has a {name} that is not canonical JSON" for name in _JSON[table] if not _is_canonical(row[name]))
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+    for name, value in row.items():
+        if name in _COUNTS:
+            if type(value) is not int or value < 0:
+                yield f"has a {name} that is not a count"
+        elif name in _JSON:
+            if not _is_canonical(value):
+                yield f"has a {name} that is not canonical JSON"
+        elif type(value) is not str:
+            yield f"has a {name} that is not text"
 
 
 def _is_canonical(value: object) -> bool:
     try:
-        return isinstance(value, str) and value.startswith("{") and chain.canonical(json.loads(value)) == value
+        return isinstance(value, str) and value.startswith("{") and canonical(json.loads(value)) == value
     except (ValueError, RecursionError):
         return False

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.arguments import brief
 from everhold.errors import QueryRejected
 
 if TYPE_CHECKING:
@@ -62,10 +63,7 @@ def _not_among(predictions: NDArray[Any], classes: tuple[str | float, ...]) -> l
 
 
 def _brief(value: object) -> str:
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    text = ascii(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return brief(int(value) if isinstance(value, float) and value.is_integer() else value, longest=_LONGEST)
 
 
 def probabilities(estimator: Any, features: Any) -> NDArray[Any]:

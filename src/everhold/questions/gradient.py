@@ -17,8 +17,7 @@ from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.questions.identity import behaviour_digest, content_digest
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
 from everhold.questions.question import paying
-from everhold.sealing.probe import try_vectors_on_public_rows, varied_rows
-from everhold.sealing.table import made_up_values, sealed_values
+from everhold.sealing.probe import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
 from everhold.values.evaluation import LARGEST_VECTOR_UNIT, vectors_to_grid
 
 if TYPE_CHECKING:

@@ -19,9 +19,7 @@ from everhold.questions.gradient import check_positive
 from everhold.questions.identity import behaviour_digest, content_digest
 from everhold.questions.priced import Drawn, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
 from everhold.questions.question import paying
-from everhold.sealing.neighbours import counterexample
-from everhold.sealing.probe import varied_rows
-from everhold.sealing.table import values_or_none
+from everhold.sealing.probe import counterexample, values_or_none, varied_rows
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.arguments import brief
 from everhold.errors import QueryRejected
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ _NOT_COUNTED = (
     "was charged"
 )
 _SHOWN = 3
-_LONGEST = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +122,7 @@ class PredictionTable:
         unknown = np.flatnonzero(places < 0)
         doubles, lacking = np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
         faults = [
-            f"{len(found):,} {what} ({', '.join(_brief(names[place]) for place in found[:_SHOWN].tolist())}"
+            f"{len(found):,} {what} ({', '.join(brief(names[place], longest=40) for place in found[:_SHOWN].tolist())}"
             f"{', ...' if len(found) > _SHOWN else ''})"
             for what, found, names in (
                 (f"ids that no {rows_are} row has", unknown, given),
@@ -180,11 +180,6 @@ def _table(names: Sequence[Any], column: Any) -> PredictionTable:
 
 def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
-
-
-def _brief(value: object) -> str:
-    text = ascii(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _example(row_id: str | None) -> str:

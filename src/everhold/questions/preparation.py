@@ -22,13 +22,13 @@ from everhold.questions.question import Question, Ready, paying
 from everhold.sealing.probe import (
     check_rows_alone,
     made_up_rows,
+    made_up_values,
     predicted,
     public_values,
     try_estimator,
     try_on_public_rows,
     varied_rows,
 )
-from everhold.sealing.table import made_up_values
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.evaluation import to_grid
 

@@ -19,7 +19,7 @@ from everhold.questions.identity import behaviour_digest
 from everhold.questions.low_sensitivity import StatisticGrid, StatisticPurchase, check_range, statistic_purchase
 from everhold.questions.metrics import LabelQuery
 from everhold.questions.priced import PricedQuery
-from everhold.sealing.table import sealed_values
+from everhold.sealing.probe import sealed_values
 from everhold.values.base import BoundQuery, Schema
 
 if TYPE_CHECKING:

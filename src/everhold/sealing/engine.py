@@ -1,4 +1,4 @@
-"""A DuckDB connection that can read one sealed file and nothing else.
+"""A sealed file and the engine on it: a DuckDB connection that can read this file, unchanged, and nothing else.
 
 The lock-down is a second wall: no analyst's text reaches the engine anyway. It does not protect the sealed file from
 being written (`COPY ... TO` the allowed path works in DuckDB 2.0); the fingerprint shows that. Neither the time limit
@@ -12,18 +12,24 @@ only for the rows that take it (visible in the timing) and shared parts are repe
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import re
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from everhold.errors import EverholdError, HoldoutRejected
-from everhold.sealing.reading import file_pattern
+from everhold.errors import EverholdError, HoldoutRejected, IntegrityError
 
 if TYPE_CHECKING:
-    import pathlib
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
     from types import TracebackType
 
-__all__ = ["POSITION", "SEALED", "engine_errors_hidden", "locked_connection", "spilling_into"]
+__all__ = [
+    "POSITION", "SEALED", "UnchangedFile", "check_fingerprint", "engine_errors_hidden", "errors_hidden", "file_pattern",
+    "fingerprint", "locked_connection", "spilling_into",
+]  # fmt: skip
 
 SEALED = "sealed"
 """Name of the view of the sealed rows."""
@@ -34,7 +40,7 @@ POSITION = "file_row_number"
 """Column of that view with the position of a row in the file, from 0."""
 
 
-def spilling_into(folder: pathlib.Path) -> duckdb.DuckDBPyConnection:
+def spilling_into(folder: Path) -> duckdb.DuckDBPyConnection:
     """An in-memory DuckDB of the steward's own, whose temporary files stay in a private folder.
 
     Left alone it would write rows that do not fit into memory to the working folder, as open as the umask says.
@@ -43,7 +49,7 @@ def spilling_into(folder: pathlib.Path) -> duckdb.DuckDBPyConnection:
 
 
 def locked_connection(
-    path: pathlib.Path, *, threads: int | None = None, memory_limit: str = "4GB", max_seconds: float = 60.0
+    path: Path, *, threads: int | None = None, memory_limit: str = "4GB", max_seconds: float = 60.0
 ) -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB whose only readable file is the sealed Parquet file, seen as the view `SEALED`.
 
@@ -74,7 +80,7 @@ def locked_connection(
         "max_execution_time": str(max(1, round(max_seconds * 1000))),
         "enable_external_access": "false",
     }
-    with engine_errors_hidden():
+    with engine_errors_hidden:
         connection = duckdb.connect(":memory:")
         try:
             for name, value in settings.items():
@@ -91,34 +97,131 @@ def locked_connection(
     return connection
 
 
-class engine_errors_hidden:  # noqa: N801  a context manager reads like a function
-    """Context in which every error becomes one fixed `EverholdError`, because engines quote data in theirs.
+class errors_hidden(contextlib.AbstractContextManager[None]):  # noqa: N801  a context manager reads like a function
+    """Context in which every foreign error becomes one of everhold's, because engines quote rows in theirs.
 
-    Examples:
-        >>> with engine_errors_hidden():
-        ...     raise ValueError("row 17 holds a secret")
-        Traceback (most recent call last):
-        everhold.errors.EverholdError: the engine could not evaluate the sealed rows; expected a sealed file that is
-        readable and enough memory and time; ask the steward to look at the server
+    Interrupts and errors of everhold pass.
+
+    Args:
+        instead: From an error to the one that replaces it.
     """
 
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
+    def __init__(self, instead: Callable[[Exception], EverholdError]) -> None:
+        self._instead = instead
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Replace an error; interrupts and errors of everhold pass."""
+        """Replace an error."""
         if not isinstance(error, Exception) or isinstance(error, EverholdError):
             return
-        hidden = EverholdError(
-            "the engine could not evaluate the sealed rows; expected a sealed file that is readable and enough "
-            "memory and time; ask the steward to look at the server"
-        )
+        hidden = self._instead(error)
         try:
             raise hidden from None
         finally:
             hidden.__context__ = None  # `from None` hides the engine's error from print only
+
+
+engine_errors_hidden = errors_hidden(
+    lambda _: EverholdError(
+        "the engine could not evaluate the sealed rows; expected a sealed file that is readable and enough "
+        "memory and time; ask the steward to look at the server"
+    )
+)
+
+
+def file_pattern(path: Path) -> str:
+    """A path as DuckDB has to get it: its signs for patterns stand for themselves.
+
+    Examples:
+        >>> import pathlib
+        >>> file_pattern(pathlib.Path("rows[1].csv"))
+        'rows[[]1].csv'
+    """
+    return re.sub(r"[\[*?]", lambda sign: f"[{sign[0]}]", str(path))
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
+    """Check that a sealed file is byte for byte the one that was sealed.
+
+    Raises:
+        IntegrityError: If it is missing or differs.
+    """
+    if not path.is_file():
+        raise IntegrityError(
+            f"the sealed {what} rows are missing; expected {path.name} beside the database; restore it"
+        )
+    if fingerprint(path) != expected:
+        raise IntegrityError(
+            f"the sealed {what} rows are not the ones that were sealed: the fingerprint of {path.name} differs; "
+            "restore the original file; no question is answered until then"
+        )
+
+
+class UnchangedFile:
+    """A sealed file whose fingerprint was checked; finds out around each reading if it was changed since.
+
+    The engine opens the file anew whenever it reads. So what tells one state of a file from another, its place on the
+    disk, its size and its times, is compared before and after; only where it differs is the fingerprint computed again,
+    because a backup may touch a file without changing it. Who can set the clock of the machine can deceive this check,
+    and not the one at opening.
+
+    Args:
+        path: The file.
+        expected: Its fingerprint when it was sealed.
+        what: How messages call the rows, "holdout" or "training".
+
+    Raises:
+        IntegrityError: If it is missing or differs, here and around each reading. Nothing is charged.
+    """
+
+    def __init__(self, path: Path, expected: str, *, what: str) -> None:
+        self._path, self._expected, self._what = path, expected, what
+        self._checked = self._check()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Context in which the file is read; also where that fails, a file that is gone is the better explanation."""
+        if _state(self._path) != self._checked:
+            self._checked = self._check()
+        try:
+            yield
+        except Exception:
+            self._check_since(self._checked, "read")
+            raise
+        self._check_since(self._checked, "read")
+
+    def _check(self) -> tuple[int, ...]:
+        before = _state(self._path)
+        check_fingerprint(self._path, self._expected, what=self._what)
+        self._check_since(before, "checked")
+        return before
+
+    def _check_since(self, before: tuple[int, ...], done: str) -> None:
+        if _state(self._path) != before:
+            then = "verify the ledger, then ask again" if done == "read" else "try again"
+            raise IntegrityError(
+                f"the sealed {self._what} rows were changed while they were {done}; expected {self._path.name} to be "
+                f"left alone; nothing was charged; {then}"
+            ) from None
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written, replaced or renamed; empty where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _check_names(connection: duckdb.DuckDBPyConnection, file: str) -> None:

@@ -9,22 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
-from everhold.sealing.engine import POSITION, spilling_into
+from everhold.sealing.engine import POSITION, file_pattern, fingerprint, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
-from everhold.sealing.fingerprints import fingerprint
-from everhold.sealing.limits import MOST_ROWS, check_size
-from everhold.sealing.reading import RowSource, column_kinds, file_pattern, read_rows, reading_errors_hidden
+from everhold.sealing.reading import (
+    MOST_ROWS,
+    RowSource,
+    check_size,
+    column_kinds,
+    read_rows,
+    reading_errors_hidden,
+)
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import duckdb
 
     from everhold.values.expressions import ColumnKind
 
-__all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "seal_rows"]
+__all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "is_missing", "seal_rows"]
 
 HOLDOUT_FILE = "holdout.parquet"
 TRAINING_FILE = "training.parquet"
@@ -114,6 +119,12 @@ def _scalar(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
     return row[0]
 
 
+def is_missing(name: str, columns: Mapping[str, ColumnKind]) -> str:
+    """SQL that says whether a column that exists has no value in a row; nan is none."""
+    column = quoted(name)
+    return f"{column} IS NULL" + (f" OR isnan({column}::DOUBLE)" if columns[name].value == "number" else "")
+
+
 def _check_names(columns: dict[str, ColumnKind]) -> None:
     if POSITION in map(str.lower, columns):
         raise HoldoutRejected(
@@ -158,7 +169,7 @@ def _label_kind(
         raise HoldoutRejected(
             f"the label column {label!r} holds neither numbers nor text nor booleans; nothing was created"
         )
-    missing = f"{column} IS NULL" + (f" OR isnan({column}::DOUBLE)" if kind == "number" else "")
+    missing = is_missing(label, columns)
     for what in sets:
         if _scalar(connection, f"SELECT count(*) FROM {what} WHERE {missing}"):
             raise HoldoutRejected(
@@ -199,7 +210,7 @@ def _check_row_ids(
 ) -> None:
     _check_column(row_id, columns, what="row id")
     column = quoted(row_id)
-    missing = f"{column} IS NULL" + (f" OR isnan({column}::DOUBLE)" if columns[row_id].value == "number" else "")
+    missing = is_missing(row_id, columns)
     for what in ("holdout", "training")[: 1 + has_training]:
         rows, different = connection.execute(
             f"SELECT count(*), count(DISTINCT CASE WHEN {missing} THEN NULL ELSE {column} END) FROM {what}"

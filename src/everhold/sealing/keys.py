@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -22,7 +23,7 @@ __all__ = ["KEY_FILE", "StewardKey", "signature_holds"]
 KEY_FILE = "steward.key"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StewardKey:
     """An Ed25519 key that stays with whoever sealed the rows."""
 
@@ -68,7 +69,7 @@ class StewardKey:
         """The public half, 32 bytes in hex."""
         return self._private.public_key().public_bytes_raw().hex()
 
-    @property
+    @cached_property
     def seal_key(self) -> bytes:
         """A key for message authentication, derived from the private half."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold ledger seal", "sha256")

@@ -1,8 +1,14 @@
-"""Trying a Python function on public rows before it meets sealed ones, where faults must go unreported."""
+"""What Python functions make of rows: tried on public ones before they meet sealed ones, where faults go unreported."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -12,20 +18,42 @@ from everhold.values.evaluation import shortened, to_grid
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from everhold.questions.metrics import EstimatedValues
     from everhold.values.base import RowFunction, Table
 
 __all__ = [
-    "check_rows_alone", "made_up_rows", "predicted", "public_values", "try_estimator", "try_on_public_rows",
-    "try_vectors_on_public_rows", "varied_rows",
+    "Counterexample", "Estimated", "check_rows_alone", "counterexample", "made_up_rows", "made_up_values", "neighbours",
+    "predicted", "public_values", "sealed_values",
+    "try_estimator", "try_on_public_rows", "try_vectors_on_public_rows", "values_or_none", "varied_rows",
 ]  # fmt: skip
 
+_PAIRS = 48
+_MOST_SECONDS = 5.0
+_LEAST_PAIRS = 8
+_MOST_POOLED = 2_000  # public rows that data sets are drawn from
+_FAR = 1e12
 _VARIED = 256
 _STEPS = (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)  # of sequences that fill an interval evenly
+
+
+class Estimated(Protocol):
+    """Row values of an estimator.
+
+    Attributes:
+        predict: From a table to one prediction per row.
+        check: Refuses predictions that cannot be meant.
+        everywhere: Whether predictions are of the right kind for whatever row.
+    """
+
+    @property
+    def predict(self) -> Callable[[Table], NDArray[Any]]: ...  # noqa: D102
+    @property
+    def check(self) -> Callable[[NDArray[Any]], None]: ...  # noqa: D102
+    @property
+    def everywhere(self) -> bool: ...  # noqa: D102
 
 
 def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
@@ -184,7 +212,7 @@ def _called(function: RowFunction, table: Table, expected: str) -> object:
         ) from fault
 
 
-def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
+def predicted(function: Estimated, table: Table) -> NDArray[Any]:
     """An estimator's predictions for public rows, where every fault is reported.
 
     Raises:
@@ -195,7 +223,7 @@ def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
     return predictions
 
 
-def try_estimator(function: EstimatedValues, table: Table) -> NDArray[Any] | None:
+def try_estimator(function: Estimated, table: Table) -> NDArray[Any] | None:
     """An estimator's predictions for made-up rows, where there are no training rows; None where it gives none.
 
     Made-up rows may hold values that it has never seen; that it fails on them proves nothing. It is refused if it is
@@ -215,3 +243,223 @@ def try_estimator(function: EstimatedValues, table: Table) -> NDArray[Any] | Non
         if type(fault).__name__ == "NotFittedError":
             raise QueryRejected("the estimator is not fitted; fit it before asking; nothing was charged") from None
     return None
+
+
+_warning_filters = threading.RLock()  # the filters belong to the whole process, and whoever changes them puts them back
+
+
+def _after_fork_in_child() -> None:
+    global _warning_filters
+    _warning_filters = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def sealed_values(
+    function: RowFunction, table: Table, rows: int, width: tuple[int, ...] = (), *, fault: float = 0.0
+) -> NDArray[Any]:
+    """Row values whatever happens: a row on which a function fails counts as ``fault``, so that failing tells nothing.
+
+    Where the function fails on many rows at once, they are halved until the rows at fault are found: one row with a
+    missing value must not move the others.
+
+    Args:
+        function: From a table to the values of its rows.
+        table: The rows.
+        rows: How many there are.
+        width: Shape of the value of one row.
+        fault: What a row counts on which the function fails.
+
+    Returns:
+        Shape (rows, *width).
+    """
+    values = values_or_none(function, table, (rows, *width))
+    if values is not None:
+        return values
+    if rows <= 1:
+        return np.full((rows, *width), fault)
+    middle = rows // 2
+    halves = [({name: column[part] for name, column in table.items()}, size) for part, size in
+              ((slice(None, middle), middle), (slice(middle, None), rows - middle))]  # fmt: skip
+    values_of = [sealed_values(function, half, size, width, fault=fault).astype(np.float64) for half, size in halves]
+    return np.concatenate(values_of)
+
+
+def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] = ()) -> NDArray[Any]:
+    """Values of made-up rows, on which code may fail, as far as it gives any.
+
+    Raises:
+        QueryRejected: If the value of a row depends on its place, or on other rows. Nothing is charged.
+    """
+
+    def values(rows: Table) -> NDArray[Any]:
+        return sealed_values(function, rows, len(next(iter(rows.values()))), width)
+
+    whole = values(table)
+    check_rows_alone(values, table, whole)
+    return whole
+
+
+def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[int, ...]) -> NDArray[Any] | None:
+    """The function's values, or None if it fails or if they have another shape.
+
+    Warnings are kept back, too, and because they must not change an answer where they are errors.
+    """
+    interrupted = False
+    try:
+        with _warning_filters, warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            values = np.asarray(function(dict(table)))  # what it adds or takes away stays its own
+            if values.shape == shape and values.dtype.kind in "biuf":
+                return values if values.dtype == np.bool_ else values.astype(np.float64, copy=False)
+    except KeyboardInterrupt:
+        interrupted = True
+    except BaseException:  # SystemExit too would tell something
+        pass
+    if interrupted:  # out of the handler, so that nothing a function put into its own hangs on it
+        raise KeyboardInterrupt
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """Two data sets that differ in one row, and on which a statistic differs by more than was claimed.
+
+    Attributes:
+        difference: By how much it differs.
+        kind: What kind of data sets they are, in words.
+    """
+
+    difference: float
+    kind: str
+
+
+def counterexample(
+    statistic: Callable[[Table], float], table: Table, *, rows: int, allowed: float, label: str | None = None
+) -> Counterexample | None:
+    """Look for a pair of neighbours on which a statistic differs by more than is allowed.
+
+    None found proves nothing. The pairs are the same every time.
+
+    Args:
+        statistic: As it will be computed from the sealed rows, whatever happens: also where a function fails.
+        table: Public rows to draw from.
+        rows: Number of rows of the data sets.
+        allowed: The largest difference.
+        label: Column that never misses a value and holds the values of the public rows only.
+    """
+    end = time.monotonic() + _MOST_SECONDS
+    for done, (kind, one, other) in enumerate(neighbours(table, rows=rows, label=label)):
+        difference = abs(statistic(one) - statistic(other))
+        if not difference <= allowed:
+            return Counterexample(difference, kind)
+        if done + 1 >= _LEAST_PAIRS and time.monotonic() > end:
+            return None
+    return None
+
+
+def neighbours(table: Table, *, rows: int, label: str | None = None) -> Iterator[tuple[str, Table, Table]]:
+    """Pairs of data sets of so many rows that differ in one row, with words for their kind.
+
+    Ordinary ones are drawn from the public rows with replacement. Others repeat one row, or two kinds of rows with 1,
+    2, half or all but 1 of the second kind, so that the replaced row tips a boundary. The rows that are swapped are
+    public ones, copies with another label, and copies with an extreme, a far or a missing value in one column.
+    """
+    rng = np.random.default_rng(0)  # the same pairs every time: a refusal can be looked into
+    pool = _Pool.of(table, rng, label=label)
+    for turn in range(_PAIRS):
+        old, new = pool.swap(rng, turn)
+        kind, index = _arrangement(turn, old=old, new=new, ordinary=pool.ordinary, rows=rows, rng=rng)
+        place = (0, rows - 1, int(rng.integers(rows)))[turn % 3]
+        one, other = index.copy(), index
+        one[place], other[place] = old, new
+        yield f"{kind}; {pool.kinds[new]}", pool.take(one), pool.take(other)
+
+
+def _arrangement(
+    turn: int, *, old: int, new: int, ordinary: int, rows: int, rng: np.random.Generator
+) -> tuple[str, NDArray[np.int64]]:
+    """Which row of the pool stands where, before one is replaced."""
+    form = turn % 4
+    if form == 0:
+        return "ordinary rows", rng.integers(ordinary, size=rows)
+    if form == 1:
+        return "equal rows", np.full(rows, old)
+    count = min((1, 2, rows // 2, rows - 1)[turn // 4 % 4], rows)
+    index = np.full(rows, old)
+    index[rng.permutation(rows)[:count] if form == 2 else np.arange(rows - count, rows)] = new
+    return "two kinds of rows", index
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """Rows that data sets are made of: the ordinary ones first, then changed copies of some.
+
+    Attributes:
+        columns: Values by name.
+        ordinary: Number of ordinary rows.
+        changed: The changed copies: position of the copy, and of the row it is a copy of.
+        kinds: What each row is, in words.
+    """
+
+    columns: Mapping[str, NDArray[Any]]
+    ordinary: int
+    changed: tuple[tuple[int, int], ...]
+    kinds: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: Table, rng: np.random.Generator, *, label: str | None) -> _Pool:
+        """The public rows, and copies with another value in one column."""
+        size = len(next(iter(table.values())))
+        ordinary = min(size, _MOST_POOLED)
+        kept = rng.permutation(size)[:ordinary]
+        changes = [
+            (name, value, words)
+            for name, column in table.items()
+            for value, words in _extremes(column, name, is_label=name == label)
+        ]
+        copied = rng.integers(ordinary, size=len(changes))
+        index = np.concatenate([kept, kept[copied]])
+        columns = {name: column[index] for name, column in table.items()}
+        for place, (name, value, _) in enumerate(changes, start=ordinary):
+            columns[name][place] = value
+        kinds = ("an ordinary row",) * ordinary + tuple(words for _, _, words in changes)
+        pairs = tuple(zip(range(ordinary, len(kinds)), copied.tolist(), strict=True))
+        return cls(columns, ordinary, pairs, kinds)
+
+    def swap(self, rng: np.random.Generator, turn: int) -> tuple[int, int]:
+        """The row that is replaced, and the row it is replaced by."""
+        if not self.changed or turn % 8 in (0, 5):
+            one, other = rng.integers(self.ordinary, size=2)
+            return int(one), int(other)
+        new, copied = self.changed[int(rng.integers(len(self.changed)))]
+        if turn % 8 in (3, 6):  # two changed rows, such as the least and the largest value
+            copied = self.changed[int(rng.integers(len(self.changed)))][0]
+        return copied, new
+
+    def take(self, index: NDArray[np.int64]) -> Table:
+        """A data set, read-only as the stored columns are."""
+        taken = {name: column[index] for name, column in self.columns.items()}
+        for column in taken.values():
+            column.flags.writeable = False
+        return taken
+
+
+def _extremes(column: NDArray[Any], name: str, *, is_label: bool) -> Iterator[tuple[Any, str]]:
+    """Other values for a column, with words for a row that has them."""
+    if column.dtype.kind == "b":
+        yield from ((value, f"{name} is {str(value).lower()}") for value in (False, True))
+    elif column.dtype.kind != "f" or is_label:  # sealed numbers are floats, whole ones are labels
+        known = dict.fromkeys(value for value in column[:_MOST_POOLED].tolist() if value is not None)
+        yield from ((value, f"another value of {name}") for value in list(known)[:4])
+        if column.dtype.kind == "O" and not is_label:
+            yield None, f"{name} is missing"
+    else:
+        finite = column[np.isfinite(column)]
+        if len(finite):
+            yield finite.min(), f"the least value of {name}"
+            yield finite.max(), f"the largest value of {name}"
+        yield from ((value, f"{name} is far away") for value in (-_FAR, _FAR))
+        yield np.nan, f"{name} is missing"

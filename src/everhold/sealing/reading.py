@@ -1,7 +1,17 @@
-"""Bringing rows in: files, data frames and Arrow tables become one DuckDB relation, without a detour."""
+"""Bringing rows in: files, data frames and Arrow tables become one DuckDB relation, without a detour.
+
+How much is read at all is decided first: a small file can unpack to more than a machine holds, and says so before it is
+read. CSV and TSV files are read as they are written: nothing is skipped, guessed away or swallowed by an open quotation
+mark. The engine would rather read something than nothing: left alone it takes quotation marks for letters where one is
+never closed, skips first lines that have another number of values, and takes a first row of values for names.
+"""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+import operator
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -11,28 +21,44 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 
-from everhold.errors import EverholdError, HoldoutRejected
-from everhold.sealing.delimited import read_delimited
-from everhold.sealing.limits import MOST_ROWS, check_delimited_size, check_parquet_size, check_size
+from everhold.errors import HoldoutRejected
+from everhold.sealing.engine import errors_hidden, file_pattern
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
-__all__ = ["RowSource", "column_kinds", "file_pattern", "read_rows", "reading_errors_hidden"]
+__all__ = [
+    "MOST_COLUMNS", "MOST_ROWS", "RowSource", "check_most_rows", "check_size", "column_kinds", "read_rows",
+    "reading_errors_hidden",
+]  # fmt: skip
 
 RowSource = Any
 """A path to a Parquet, CSV or TSV file; a pandas or Polars frame; an Arrow table; a mapping from names to arrays."""
+
+MOST_ROWS = 2**26
+"""Rows of a table unless `Holdout.create` is told otherwise; a column of so many takes half a gigabyte of memory."""
+
+MOST_COLUMNS = 2**14
+"""Columns of a table, the parts of nested ones counted too."""
+
+_CHUNK = 2**22  # bytes; the engine takes no line half as long
+
+_AS_WRITTEN: dict[str, Any] = {
+    "quotechar": '"', "escapechar": '"', "comment": "", "skiprows": 0, "null_padding": False,
+    "hive_partitioning": False,
+}  # fmt: skip
+# strict_mode is on where it is not named; where it is, the engine finds no rows between line ends of Windows
+_LEAST_NUMBERED = 3  # columns called 0, 1, 2, ..., as frames without names write them
 
 _NUMBERS = re.compile(r"^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|FLOAT|DOUBLE|DECIMAL\(.*\))$")
 _READABLE = re.compile(r"\.(parquet|csv|tsv|csv\.gz|tsv\.gz)$", re.IGNORECASE)
 
 
-class reading_errors_hidden:  # noqa: N801  a context manager reads like a function
-    """Context in which every foreign error becomes a `HoldoutRejected`, because engines quote rows in theirs.
+def reading_errors_hidden(what: str) -> errors_hidden:
+    """Context in which every foreign error becomes a `HoldoutRejected`.
 
     Args:
         what: How the message calls the rows, "holdout" or "training".
@@ -43,28 +69,13 @@ class reading_errors_hidden:  # noqa: N801  a context manager reads like a funct
         Traceback (most recent call last):
         everhold.errors.HoldoutRejected: the holdout rows cannot be read; expected ...
     """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Replace an error; interrupts and errors of everhold pass."""
-        if not isinstance(error, Exception) or isinstance(error, EverholdError):
-            return
-        hidden = HoldoutRejected(
-            f"the {self._what} rows cannot be read; expected a table with named columns of plain types, each of one "
-            f"type throughout; {_place(error)}check that the file opens elsewhere and that there is room on the disk; "
+    return errors_hidden(
+        lambda error: HoldoutRejected(
+            f"the {what} rows cannot be read; expected a table with named columns of plain types, each of one type "
+            f"throughout; {_place(error)}check that the file opens elsewhere and that there is room on the disk; "
             "nothing was created"
         )
-        try:
-            raise hidden from None
-        finally:
-            hidden.__context__ = None  # `from None` hides the engine's error from print only
+    )
 
 
 def _place(error: Exception) -> str:
@@ -184,16 +195,6 @@ def _arrow_names(source: Any, *, otherwise: Sequence[str]) -> list[str]:
     return list(otherwise)
 
 
-def file_pattern(path: Path) -> str:
-    """A path as DuckDB has to get it: its signs for patterns stand for themselves.
-
-    Examples:
-        >>> file_pattern(Path("rows[1].csv"))
-        'rows[[]1].csv'
-    """
-    return re.sub(r"[\[*?]", lambda sign: f"[{sign[0]}]", str(path))
-
-
 def _read_file(connection: duckdb.DuckDBPyConnection, path: Path, *, name: str, what: str, most_rows: int) -> list[str]:
     readable = _READABLE.search(path.name)
     if readable is None:
@@ -205,12 +206,12 @@ def _read_file(connection: duckdb.DuckDBPyConnection, path: Path, *, name: str, 
         raise HoldoutRejected(f"there is no {what} file {str(path)!r}; check the path; nothing was created")
     pattern, ending = file_pattern(path), readable[1].lower()
     if ending == "parquet":
-        check_parquet_size(connection, pattern, most_rows=most_rows, what=what)
+        _check_parquet_size(connection, pattern, most_rows=most_rows, what=what)
         connection.read_parquet(pattern, hive_partitioning=False).create_view(name)
         return _parquet_names(connection, pattern)
     packed, tabs = ending.endswith("gz"), ending.startswith("tsv")
-    check_delimited_size(path, packed=packed, most_rows=most_rows, what=what)
-    return read_delimited(connection, path, pattern, name=name, tabs=tabs, packed=packed, what=what)
+    _check_delimited_size(path, packed=packed, most_rows=most_rows, what=what)
+    return _read_delimited(connection, path, pattern, name=name, tabs=tabs, packed=packed, what=what)
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
@@ -222,6 +223,132 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
             names.append(str(column))
         inside = max(inside - 1, 0) + (children or 0)
     return names
+
+
+def check_most_rows(most_rows: int) -> int:
+    """The wished limit as a plain whole number.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    try:
+        number = 0 if isinstance(most_rows, bool) else operator.index(most_rows)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"most_rows is {most_rows!r:.100}; expected a whole number of at least 1")
+    return number
+
+
+def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: str) -> None:
+    """Refuse a table that is too large; None stands for what is not known yet.
+
+    Raises:
+        HoldoutRejected: If there are too many rows or columns. Nothing was created.
+    """
+    if columns is not None and columns > MOST_COLUMNS:
+        raise HoldoutRejected(
+            f"the {what} table has {columns:,} columns; expected at most {MOST_COLUMNS:,}; keep those that questions "
+            "need; nothing was created",
+            columns=columns,
+            most_columns=MOST_COLUMNS,
+        )
+    if rows is not None and rows > most_rows:
+        raise HoldoutRejected(
+            f"the {what} table has {rows:,} rows or more; expected at most {most_rows:,}; keep a random sample of "
+            "them, or raise most_rows (--most-rows) where each column of them fits into memory; nothing was created",
+            rows=rows,
+            most_rows=most_rows,
+        )
+
+
+def _check_parquet_size(connection: duckdb.DuckDBPyConnection, pattern: str, *, most_rows: int, what: str) -> None:
+    """Refuse a Parquet file by its footer, before a row is read.
+
+    Raises:
+        HoldoutRejected: If it says that there are too many rows or columns. Nothing was created.
+    """
+    rows = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata($1)", [pattern]).fetchall()[0][0]
+    parts = connection.execute("SELECT count(*) FROM parquet_schema($1)", [pattern]).fetchall()[0][0]
+    check_size(rows=int(rows), columns=int(parts) - 1, most_rows=most_rows, what=what)  # the table is a part, too
+
+
+def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str) -> None:
+    """Refuse a CSV or TSV file by its line ends, long before the engine has made sense of them.
+
+    Raises:
+        HoldoutRejected: If it has too many lines or columns, or a line that is no row. Nothing was created.
+    """
+    ends, first = 0, True
+    with gzip.open(path) if packed else path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            if first:
+                names = re.split(rb"[\r\n]", chunk, maxsplit=1)[0]
+                columns = 1 + max(names.count(sign) for sign in (b",", b";", b"\t", b"|"))
+                check_size(rows=None, columns=columns, most_rows=most_rows, what=what)
+            found = chunk.count(b"\n") or chunk.count(b"\r")
+            if not found and len(chunk) == _CHUNK:
+                raise HoldoutRejected(
+                    f"a line of the {what} file is longer than {_CHUNK // 2**20} MiB; expected a row in each line; "
+                    "check that every quotation mark is closed; nothing was created"
+                )
+            ends, first = ends + found, False
+            check_size(rows=ends - 1, columns=None, most_rows=most_rows, what=what)  # names stand in one line
+
+
+def _read_delimited(
+    connection: duckdb.DuckDBPyConnection, path: Path, pattern: str, *, name: str, tabs: bool, packed: bool, what: str
+) -> list[str]:
+    """Make a CSV or TSV file readable as the view ``name``; returns the names of its columns as they are written.
+
+    Quotation marks are ``"``, and twice where they stand for themselves; the first line holds the names.
+
+    Raises:
+        HoldoutRejected: If lines have different numbers of values, or there are no names. Nothing was created.
+    """
+    delimiter = "\t" if tabs else _delimiter(connection, pattern)
+    names = _first_line(path, delimiter, packed=packed)
+    if len(names) == 1 and re.search(r"[,;|\t]", names[0]):
+        raise HoldoutRejected(
+            f"the {what} file cannot be split into columns; expected the same number of values in every line, and "
+            "every quotation mark closed; nothing was created"
+        )
+    read = connection.read_csv(
+        pattern, header=True, delimiter=delimiter if len(names) > 1 else ",", sample_size=-1, **_AS_WRITTEN
+    )
+    read.create_view(name)
+    _check_first_line(connection, names, list(map(str, read.types)), what=what)
+    return names
+
+
+def _first_line(path: Path, delimiter: str, *, packed: bool) -> list[str]:
+    """The names as they are written; the engine's own would have repetitions numbered."""
+    with gzip.open(path) if packed else path.open("rb") as file:
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        return next(csv.reader(text, delimiter=delimiter, strict=True), [])
+
+
+def _delimiter(connection: duckdb.DuckDBPyConnection, pattern: str) -> str:
+    """The sign between values that splits all lines alike."""
+    found = connection.execute(
+        "SELECT Delimiter FROM sniff_csv($1, header = true, quote = '\"', escape = '\"', comment = '', skip = 0)",
+        [pattern],
+    ).fetchall()
+    return str(found[0][0])
+
+
+def _check_first_line(connection: duckdb.DuckDBPyConnection, names: list[str], types: list[str], *, what: str) -> None:
+    """Names that are values of their columns are a first row without names, which would become public."""
+    valued = [(written, kind) for written, kind in zip(names, types, strict=False) if kind != "VARCHAR"]
+    counted = len(names) >= _LEAST_NUMBERED and names == [str(number) for number in range(len(names))]
+    if not valued or counted:
+        return
+    casts = ", ".join(f"TRY_CAST(${place} AS {kind}) IS NOT NULL" for place, (_, kind) in enumerate(valued, start=1))
+    if all(connection.execute(f"SELECT {casts}", [written for written, _ in valued]).fetchall()[0]):
+        raise HoldoutRejected(
+            f"the first line of the {what} file holds values and no names of columns; expected names there; write "
+            "them into a first line, or rename columns that are called like numbers; nothing was created"
+        )
 
 
 def column_kinds(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnKind]:

@@ -1,23 +1,147 @@
-"""The same rows sealed twice: two budgets for one set of rows, of which neither knows what the other told."""
+"""The same rows sealed twice: two budgets for one set of rows, of which neither knows what the other told.
+
+Whether rows are sealed already shows in a keyed picture of what a table holds, whatever its order and format. It is
+kept in the private folder of the rows. The key is the storage's, not the holdout's, so that pictures of one storage can
+be compared; without it nothing can be told from them.
+"""
 
 from __future__ import annotations
 
+import hmac
+import json
+import math
+import os
+import secrets
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from everhold.errors import HoldoutRejected
+from everhold.private_files import create_private
 from everhold.sealing.configuration import schema_from
-from everhold.sealing.content import Content
+from everhold.sealing.engine import file_pattern
 from everhold.sealing.files import HOLDOUT_FILE
+from everhold.sealing.reading import reading_errors_hidden
 from everhold.sealing.storage import is_folder_name
+from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from typing import Self
 
     from everhold.ledger import HoldoutRecord, LedgerStore
     from everhold.sealing.files import SealedFiles
 
-__all__ = ["also_sealed_as", "same_rows", "sealed_already"]
+__all__ = ["CONTENT_FILE", "Content", "also_sealed_as", "same_rows", "sealed_already"]
+
+CONTENT_FILE = "content.json"
+
+_SKETCH = 1_024
+_LEAST_COMMON = 16  # of the sketch; fewer say nothing
+_MOSTLY = 0.5  # share of the rows of one table that are in the other
+_DISTINCT = 0.9  # share of different rows: then two samples of one population share a fifth of their rows at most
+_CHANCE = math.log(1e-9)  # that two samples hold the same rows, each as often
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Content:
+    """What a table holds.
+
+    Attributes:
+        key: The storage's key, in hex; secret.
+        engine: Version of DuckDB, whose hashes of cells may change with it.
+        rows: Number of rows.
+        distinct: Number of different rows.
+        digest: Keyed digest of all rows, each as often as it occurs; of their order, too, where another sample of the
+            same population could well hold the same rows.
+        sketch: The least of the keyed hashes of all different rows.
+    """
+
+    key: str
+    engine: str
+    rows: int
+    distinct: int
+    digest: str
+    sketch: tuple[int, ...]
+
+    @classmethod
+    def of(cls, path: Path, columns: Mapping[str, ColumnKind], *, key: str | None = None) -> Self:
+        """Look at a sealed file.
+
+        Args:
+            path: The Parquet file.
+            columns: Kind of each column.
+            key: The storage's; None for a new one.
+        """
+        key = secrets.token_hex(32) if key is None else key
+        cells = ", ".join(_as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
+        with duckdb.connect(":memory:") as connection, reading_errors_hidden("holdout"):
+            rows_read = connection.read_parquet(file_pattern(path), hive_partitioning=False, file_row_number=True)
+            rows_read.create_view("rows")
+            connection.execute(
+                "CREATE TABLE hashed AS "
+                f"SELECT md5_number_lower('{key}' || hash({cells})) AS h, file_row_number AS i FROM rows"
+            )
+            connection.execute("CREATE TABLE counted AS SELECT h, count(*) AS c FROM hashed GROUP BY h")
+            ((rows, distinct, total, orders, repeats),) = connection.execute(
+                "SELECT sum(c), count(*), sum(h::HUGEINT * c), sum(lgamma(c + 1)), sum(c * ln(c)) FROM counted"
+            ).fetchall()
+            sketch = connection.execute(f"SELECT h FROM counted ORDER BY h LIMIT {_SKETCH}").fetchall()
+            told = f"{rows}:{distinct}:{total}"
+            by_chance = math.lgamma(rows + 1) - orders + repeats - int(rows) * math.log(rows)
+            if by_chance > _CHANCE:
+                ordered = "SELECT sum(md5_number_lower(h || ':' || i)::HUGEINT) FROM hashed"
+                told = f"{told}:{connection.execute(ordered).fetchall()[0][0]}"
+        digest = hmac.digest(bytes.fromhex(key), told.encode(), "sha256").hex()
+        return cls(key, duckdb.__version__, int(rows), int(distinct), digest, tuple(int(value) for (value,) in sketch))
+
+    @classmethod
+    def load(cls, folder: Path) -> Content | None:
+        """The picture in the folder of sealed rows; None if there is none that can be read and compared."""
+        try:
+            fields = json.loads((folder / CONTENT_FILE).read_bytes())
+            found = cls(**{**fields, "sketch": tuple(fields["sketch"])})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        return found if found.engine == duckdb.__version__ else None
+
+    def save(self, folder: Path) -> None:
+        """Write the picture to a new file that only its owner can read."""
+        with os.fdopen(create_private(folder / CONTENT_FILE, mode=0o400), "w") as file:
+            json.dump(asdict(self), file)
+
+    def resembles(self, other: Content) -> bool:
+        """Whether another table of the same storage holds the same rows, or one of them most rows of the other.
+
+        A few rows more or less are found where rows differ from each other; where they mostly repeat, as in a table of
+        a few categories, any two samples of a population look alike, and only the same rows are found.
+        """
+        if self.key != other.key:
+            return False
+        if self.digest == other.digest:
+            return True
+        if min(self.distinct / self.rows, other.distinct / other.rows) < _DISTINCT:
+            return False
+        least = sorted({*self.sketch, *other.sketch})[:_SKETCH]
+        common = len({*self.sketch} & {*other.sketch} & {*least})
+        if common < _LEAST_COMMON:
+            return False
+        shared = common / len(least)  # of all different rows of both
+        in_both = shared * (self.distinct + other.distinct) / (1.0 + shared)
+        return in_both >= _MOSTLY * min(self.distinct, other.distinct)
+
+
+def _as_value(name: str, kind: ColumnKind) -> str:
+    """A cell as all formats have it: single precision, days without a time, nothing where a value is missing."""
+    column = quoted(name)
+    if kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN):
+        number = f"try_cast({column} AS FLOAT)"
+        return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} + 0 END"
+    text = f"({column})::VARCHAR"
+    return f"nullif(CASE WHEN ends_with({text}, '00:00:00') THEN left({text}, 10) ELSE {text} END, '')"
 
 
 def same_rows(folder: Path, sealed: SealedFiles, others: Sequence[HoldoutRecord]) -> list[str]:

@@ -14,7 +14,7 @@ from everhold.errors import HoldoutRejected
 from everhold.private_files import private_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "check_name_is_free",
     "is_folder_name",
     "new_folder",
-    "remove_folder",
     "rows_folder",
     "storage_url",
 ]
@@ -65,8 +64,21 @@ def is_folder_name(folder: str) -> bool:
     return _FOLDERS.fullmatch(folder) is not None
 
 
-def new_folder(database: Path, name: str) -> Path:
-    """A private folder for the rows, beside the database; the database's own folder must be there already."""
+def check_name_is_free(name: str, names: Sequence[str]) -> None:
+    """Check that no other holdout has the name."""
+    if name in names:
+        raise HoldoutRejected(
+            f"there is a holdout named {name!r} already; expected a new name; nothing was created", name=name
+        )
+
+
+@contextlib.contextmanager
+def new_folder(database: Path, name: str) -> Iterator[Path]:
+    """A private folder for the rows, beside the database, which has to have a folder already; gone again if that fails.
+
+    Raises:
+        HoldoutRejected: If it cannot be made.
+    """
     if not database.parent.is_dir():
         raise HoldoutRejected(
             f"the folder {str(database.parent)!r} of the storage does not exist; expected an existing one; "
@@ -81,19 +93,10 @@ def new_folder(database: Path, name: str) -> Path:
             f"the folder for the rows beside {database.name!r} cannot be made: {fault.strerror}; expected a writable "
             "folder; check its permissions; nothing was created"
         ) from None
-    return folder
-
-
-def check_name_is_free(name: str, names: Sequence[str]) -> None:
-    """Check that no other holdout has the name."""
-    if name in names:
-        raise HoldoutRejected(
-            f"there is a holdout named {name!r} already; expected a new name; nothing was created", name=name
-        )
-
-
-def remove_folder(folder: Path) -> None:
-    """Take back what a failed creation wrote."""
-    shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):  # other holdouts live there
-        folder.parent.rmdir()
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # other holdouts live there
+            folder.parent.rmdir()
+        raise

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from everhold.dependence.base import SeriesFacts
 from everhold.dependence.series.fitting import ISO_TIME, ONE_STEP
 from everhold.errors import DependenceError
-from everhold.sealing.engine import spilling_into
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
-from everhold.sealing.reading import file_pattern, reading_errors_hidden
+from everhold.sealing.engine import file_pattern, spilling_into
+from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, is_missing
+from everhold.sealing.reading import reading_errors_hidden
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class FileStructure:
         types = {self._type(what, column) for what in self._sets()}
         if not self.training_rows or kind == "boolean" or (kind == "other" and len(types) > 1):
             return False
-        known = f"{name} IS NOT NULL" + (f" AND NOT isnan(CAST({name} AS DOUBLE))" if kind == "number" else "")
+        known = f"NOT ({is_missing(column, self._sealed.columns)})"
         if not all(self._rows(f"SELECT 1 FROM {what} WHERE {known} LIMIT 1") for what in self._sets()):
             return False
         shared = (
@@ -202,8 +202,7 @@ class FileStructure:
             )
         name = quoted(column)
         self._check_one_type(column)
-        number = self._sealed.columns[column].value == "number"
-        missing = f"{name} IS NULL" + (f" OR isnan(CAST({name} AS DOUBLE))" if number else "")
+        missing = is_missing(column, self._sealed.columns)
         for what in self._sets():
             if self._count(f"SELECT count(*) FROM {what} WHERE {missing}"):
                 raise DependenceError(

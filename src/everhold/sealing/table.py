@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-import warnings
 import weakref
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +14,14 @@ import duckdb
 import numpy as np
 
 from everhold.dependence.stretches import bits_of_stretch, sizes_of_stretches, stretch_of_rows
-from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
-from everhold.sealing.probe import check_rows_alone, public_values
+from everhold.sealing.engine import POSITION, SEALED, UnchangedFile, engine_errors_hidden, locked_connection
+from everhold.sealing.probe import public_values, sealed_values
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
 from everhold.values.expressions import part_totals_sql, row_values_sql, stretch_totals_sql, totals_sql
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -31,12 +29,11 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, RowFunction, Table
     from everhold.values.expressions import RowValue
 
-__all__ = ["StoredRows", "made_up_values", "sealed_values", "values_or_none"]
+__all__ = ["StoredRows"]
 
 _EXPRESSIONS_AT_ONCE = 64
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
 _BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
-_warning_filters = threading.RLock()  # the filters belong to the whole process, and whoever changes them puts them back
 
 
 class StoredRows:
@@ -49,7 +46,10 @@ class StoredRows:
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
         label: Column without missing values that keeps its own type.
         order_key: Makes the secret order in which code meets sealed rows; None for the order of the file.
-        unchanged: Context around whatever needs the file, which finds out if it was changed; by default none.
+        fingerprint: What the file has to be, now and around whatever needs it; None for a file that nobody checks.
+
+    Raises:
+        IntegrityError: If the file is missing, or is not the one of the fingerprint. Nothing is charged.
     """
 
     def __init__(
@@ -61,14 +61,17 @@ class StoredRows:
         sealed: bool,
         label: str | None = None,
         order_key: bytes | None = None,
-        unchanged: AbstractContextManager[None] | None = None,
+        fingerprint: str | None = None,
     ) -> None:
         self._path = path
         self._columns = tuple(columns)
         self._sealed = sealed
         self._label = label
         self._order_key = order_key
-        self._unchanged = nullcontext() if unchanged is None else unchanged
+        what = "holdout" if sealed else "training"
+        self._unchanged: Callable[[], AbstractContextManager[None]] = (
+            nullcontext if fingerprint is None else UnchangedFile(path, fingerprint, what=what).reading
+        )
         self._arrays: dict[str, NDArray[Any]] = {}
         self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
         self._ids: list[Any] | None = None
@@ -102,20 +105,23 @@ class StoredRows:
         Raises:
             QueryRejected: If these are public rows and a function fails on them.
         """
-        with self._unchanged:  # also where all columns are in memory already
-            return self._totals(queries, parts=parts, unit=unit)
-
-    def _totals(self, queries: Sequence[BoundQuery], *, parts: int, unit: int) -> NDArray[np.int64]:
         totals = np.zeros((len(queries), parts), dtype=np.int64)
-        written = [i for i, query in enumerate(queries) if query.row_value is not None]
-        for start in range(0, len(written), _EXPRESSIONS_AT_ONCE):
-            chunk = written[start : start + _EXPRESSIONS_AT_ONCE]
-            values = [value for i in chunk if (value := queries[i].row_value) is not None]
-            totals[chunk] = self._expression_totals(values, parts=parts, unit=unit)
-        for i, query in enumerate(queries):
-            function = query.sealed if self._sealed else query.training
-            if query.row_value is None and function is not None:
-                totals[i] = self._function_totals(function, query, parts=parts, unit=unit)
+        written: dict[int, RowValue] = {}
+        with self._unchanged():  # also where all columns are in memory already
+            for place, query in enumerate(queries):
+                function = query.sealed if self._sealed else query.training
+                if query.row_value is not None:
+                    written[place] = query.row_value
+                elif function is not None:
+                    totals[place] = self._function_totals(function, query, parts=parts, unit=unit)
+            for places, values in _chunks(written):
+                if parts == 1:
+                    totals[places, 0] = self._fetch(totals_sql(values, SEALED, unit=unit))[0]
+                    continue
+                for part, *sums in self._fetch(
+                    part_totals_sql(values, SEALED, parts=parts, position=POSITION, unit=unit)
+                ):
+                    totals[places, part] = sums
         return totals
 
     def stretch_totals(
@@ -134,21 +140,21 @@ class StoredRows:
         Raises:
             QueryRejected: If a function fails.
         """
-        with self._unchanged:
-            stretches = self._stretches(tuple(order_by))
-            totals = np.zeros((len(queries), len(sizes_of_stretches(self.rows))), dtype=np.int64)
-            written = [i for i, query in enumerate(queries) if query.row_value is not None]
-            for start in range(0, len(written), _EXPRESSIONS_AT_ONCE):
-                chunk = written[start : start + _EXPRESSIONS_AT_ONCE]
-                values = [value for i in chunk if (value := queries[i].row_value) is not None]
-                totals[chunk] = self._stretches_of_expressions(values, stretches, unit=unit)
-            for i, query in enumerate(queries):
-                if query.row_value is None and query.training is not None:
+        totals = np.zeros((len(queries), len(sizes_of_stretches(self.rows))), dtype=np.int64)
+        written: dict[int, RowValue] = {}
+        with self._unchanged():
+            stretches = self._stretches(tuple(order_by)) if order_by else None
+            for place, query in enumerate(queries):
+                if query.row_value is not None:
+                    written[place] = query.row_value
+                elif query.training is not None:
                     grid = query.training_values
                     if grid is None:
                         table = self.table(self._columns if query.reads is None else query.reads)
                         grid = to_grid(public_values(query.training, table, self.rows), unit=unit)
-                    totals[i] = _sums(grid, stretch_of_rows(self.rows) if stretches is None else stretches)
+                    totals[place] = _sums(grid, stretch_of_rows(self.rows) if stretches is None else stretches)
+            for places, values in _chunks(written):
+                totals[places] = self._stretches_of_expressions(values, stretches, unit=unit)
         return totals
 
     @property
@@ -158,7 +164,7 @@ class StoredRows:
 
     def is_in_order(self, column: str) -> bool:
         """Whether the file is in the order of a column already; of public rows only."""
-        with self._unchanged:
+        with self._unchanged():
             return self._stretches((column,)) is None
 
     def _stretches_of_expressions(
@@ -167,46 +173,31 @@ class StoredRows:
         if stretches is None:
             bits = bits_of_stretch(self.rows)
             sql = stretch_totals_sql(values, SEALED, bits=bits, position=POSITION, unit=unit)
-            return np.array([row[1:] for row in sorted(self._fetch(sql))], dtype=np.int64).T
+            return np.array(sorted(self._fetch(sql)), dtype=np.int64)[:, 1:].T
         sql = row_values_sql(values, SEALED, position=POSITION, unit=unit)
-        with self._lock, engine_errors_hidden():
-            found = self._engine().execute(sql).fetchnumpy()
+        found = self._fetch(sql, as_arrays=True)
         of_row = stretches[np.asarray(found["p"])]
         return np.array([_sums(np.asarray(found[f"v{place}"]), of_row) for place in range(len(values))])
 
     def _stretches(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
         """The stretch of each row in an order; None if that is the order of the file."""
-        if order_by and order_by not in self._orders:
+        if order_by not in self._orders:
             order = ", ".join([*map(quoted, order_by), POSITION])
             sql = f"SELECT {POSITION} AS p, row_number() OVER (ORDER BY {order}) - 1 AS place FROM {SEALED}"
-            with self._lock, engine_errors_hidden():
-                found = self._engine().execute(sql).fetchnumpy()
+            found = self._fetch(sql, as_arrays=True)
             places = np.empty(self.rows, dtype=np.int64)
             places[np.asarray(found["p"])] = found["place"]
             in_file = bool(np.all(np.diff(places) > 0))
             self._orders[order_by] = None if in_file else stretch_of_rows(self.rows)[places]
-        return self._orders.get(order_by)
+        return self._orders[order_by]
 
-    def _expression_totals(self, values: Sequence[RowValue], *, parts: int, unit: int) -> NDArray[np.int64]:
-        sql = (
-            totals_sql(values, SEALED, unit=unit)
-            if parts == 1
-            else part_totals_sql(values, SEALED, parts=parts, position=POSITION, unit=unit)
-        )
-        totals = np.zeros((len(values), parts), dtype=np.int64)
-        for row in self._fetch(sql):
-            part, sums = (0, row) if parts == 1 else (row[0], row[1:])
-            totals[:, part] = sums
-        return totals
-
-    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._lock, engine_errors_hidden():
-            return self._engine().execute(sql).fetchall()
-
-    def _engine(self) -> duckdb.DuckDBPyConnection:
-        if self._connection is None:
-            self._connection = locked_connection(self._path)
-        return self._connection
+    def _fetch(self, sql: str, *, as_arrays: bool = False) -> Any:
+        """What the engine says: a list of rows, or an array for each column by name."""
+        with self._lock, engine_errors_hidden:
+            if self._connection is None:
+                self._connection = locked_connection(self._path)
+            found = self._connection.execute(sql)
+            return found.fetchnumpy() if as_arrays else found.fetchall()
 
     def _function_totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
         names, fault = self._columns if query.reads is None else query.reads, query.at_fault
@@ -258,30 +249,37 @@ class StoredRows:
         The types do not depend on whether a value is missing: a function that fails on one of them would tell.
         """
         missing = [name for name in names if name not in self._arrays]
-        with self._unchanged:
+        with self._unchanged():
             if missing:
                 self._read(missing)
         return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
 
     def _read(self, names: Sequence[str]) -> None:
         listed = ", ".join(map(quoted, names))
-        with self._lock, engine_errors_hidden():
-            found = self._engine().execute(f"SELECT {listed} FROM {SEALED} ORDER BY {POSITION}").fetchnumpy()
+        found = self._fetch(f"SELECT {listed} FROM {SEALED} ORDER BY {POSITION}", as_arrays=True)
         self._arrays |= {name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in names}
 
     def row_ids(self, name: str) -> list[Any]:
         """The column of row ids, which are public: exact numbers, everything else as text."""
         if self._ids is None:
             column = quoted(name)
-            with self._unchanged, self._lock, engine_errors_hidden():
-                kind = self._engine().execute(f"SELECT typeof({column}) FROM {SEALED} LIMIT 1").fetchall()[0][0]
+            with self._unchanged():
+                kind = self._fetch(f"SELECT typeof({column}) FROM {SEALED} LIMIT 1")[0][0]
                 exact = column if _NUMBERS.match(kind) else f"CAST({column} AS VARCHAR)"
-                self._engine().execute(f"SELECT {exact} AS name FROM {SEALED} ORDER BY {POSITION}")
+                sql = f"SELECT {exact} AS name FROM {SEALED} ORDER BY {POSITION}"
                 if kind in _BEYOND_NUMPY or kind.startswith("DECIMAL"):
-                    self._ids = [row[0] for row in self._engine().fetchall()]
+                    self._ids = [row[0] for row in self._fetch(sql)]
                 else:
-                    self._ids = np.ma.getdata(self._engine().fetchnumpy()["name"]).tolist()
+                    self._ids = np.ma.getdata(self._fetch(sql, as_arrays=True)["name"]).tolist()
         return self._ids
+
+
+def _chunks(written: dict[int, RowValue]) -> Iterator[tuple[list[int], list[RowValue]]]:
+    """Places of questions and their expressions, as many as the engine takes at once."""
+    places, values = list(written), list(written.values())
+    for start in range(0, len(places), _EXPRESSIONS_AT_ONCE):
+        some = slice(start, start + _EXPRESSIONS_AT_ONCE)
+        yield places[some], values[some]
 
 
 def _sums(values: NDArray[Any], of_row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -294,80 +292,12 @@ _left_to_parent: list[object] = []  # never closed in a child: that would wait f
 
 
 def _after_fork_in_child() -> None:
-    global _warning_filters
-    _warning_filters = threading.RLock()
     for rows in list(_open_rows):
         rows._after_fork_in_child()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def sealed_values(
-    function: RowFunction, table: Table, rows: int, width: tuple[int, ...] = (), *, fault: float = 0.0
-) -> NDArray[Any]:
-    """Row values whatever happens: a row on which a function fails counts as ``fault``, so that failing tells nothing.
-
-    Where the function fails on many rows at once, they are halved until the rows at fault are found: one row with a
-    missing value must not move the others.
-
-    Args:
-        function: From a table to the values of its rows.
-        table: The rows.
-        rows: How many there are.
-        width: Shape of the value of one row.
-        fault: What a row counts on which the function fails.
-
-    Returns:
-        Shape (rows, *width).
-    """
-    values = values_or_none(function, table, (rows, *width))
-    if values is not None:
-        return values
-    if rows <= 1:
-        return np.full((rows, *width), fault)
-    middle = rows // 2
-    halves = [({name: column[part] for name, column in table.items()}, size) for part, size in
-              ((slice(None, middle), middle), (slice(middle, None), rows - middle))]  # fmt: skip
-    values_of = [sealed_values(function, half, size, width, fault=fault).astype(np.float64) for half, size in halves]
-    return np.concatenate(values_of)
-
-
-def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] = ()) -> NDArray[Any]:
-    """Values of made-up rows, on which code may fail, as far as it gives any.
-
-    Raises:
-        QueryRejected: If the value of a row depends on its place, or on other rows. Nothing is charged.
-    """
-
-    def values(rows: Table) -> NDArray[Any]:
-        return sealed_values(function, rows, len(next(iter(rows.values()))), width)
-
-    whole = values(table)
-    check_rows_alone(values, table, whole)
-    return whole
-
-
-def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[int, ...]) -> NDArray[Any] | None:
-    """The function's values, or None if it fails or if they have another shape.
-
-    Warnings are kept back, too, and because they must not change an answer where they are errors.
-    """
-    interrupted = False
-    try:
-        with _warning_filters, warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            values = np.asarray(function(dict(table)))  # what it adds or takes away stays its own
-            if values.shape == shape and values.dtype.kind in "biuf":
-                return values if values.dtype == np.bool_ else values.astype(np.float64, copy=False)
-    except KeyboardInterrupt:
-        interrupted = True
-    except BaseException:  # SystemExit too would tell something
-        pass
-    if interrupted:  # out of the handler, so that nothing a function put into its own hangs on it
-        raise KeyboardInterrupt
-    return None
 
 
 def _plain(column: Any) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from everhold.ledger.schema import VERSION_TABLE, metadata
+from everhold.ledger.database import VERSION_TABLE, metadata
 
 
 def run() -> None:

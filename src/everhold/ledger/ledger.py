@@ -1,0 +1,364 @@
+"""The ledger of one holdout: spending, state and the exact answer are committed together before they are returned."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, insert, select, update
+
+from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
+from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, seal_of
+from everhold.ledger.database import database_errors, entries, head
+from everhold.ledger.head_file import RECOVER, Reached
+from everhold.ledger.records import Committed, Entry, Head, Outcome, Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from sqlalchemy import Connection
+
+    from everhold.ledger.database import Database
+    from everhold.ledger.head_file import HeadFile
+
+    Step: TypeAlias = Callable[[dict[str, Any], list[int]], tuple[dict[str, Any], Sequence[Outcome | None]]]
+
+__all__ = ["Ledger", "Page", "find_head"]
+
+_PAGE_SIZE = 1_000
+_LOOKUP_SIZE = 500
+_FINGERPRINT = re.compile("[0-9a-f]{64}")
+_read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the text that was written
+
+_OF_HOLDOUT = entries.c.holdout_id == bindparam("holdout")
+_ENTRIES = select(entries.c.holdout_id, *(entries.c[name] for name in (*HASHED, "entry_hash", "entry_seal")))
+_PAGE = (
+    _ENTRIES.where(_OF_HOLDOUT, entries.c.sequence > bindparam("after"))
+    .order_by(entries.c.sequence)
+    .limit(bindparam("size"))
+)
+_ANSWERED = _ENTRIES.where(_OF_HOLDOUT, entries.c.question.in_(bindparam("questions", expanding=True)))
+_QUESTIONS = select(entries.c.sequence, entries.c.question).where(_OF_HOLDOUT).order_by(entries.c.sequence)
+_HEAD = select(head).where(head.c.holdout_id == bindparam("holdout"))
+_INSERT = insert(entries)
+_MOVE_HEAD = update(head).where(
+    head.c.holdout_id == bindparam("holdout"),
+    head.c.sequence == bindparam("from_sequence"),
+    head.c.entry_hash == bindparam("from_hash"),
+)
+
+
+@dataclass(slots=True)
+class Page:
+    """What a transaction answers.
+
+    Attributes:
+        state: The mechanism's state: before, and once something is recorded, after (secret).
+        new: Positions of the questions that are to be answered.
+        taken: What was recorded, by position.
+        committed: One for each question in the order asked, None where it was left out; there when the block was left.
+    """
+
+    state: dict[str, Any] = field(repr=False)
+    new: list[int]
+    taken: dict[int, Outcome] = field(default_factory=dict)
+    committed: list[Committed | None] = field(default_factory=list)
+
+    def record(self, state: dict[str, Any], outcomes: Sequence[Outcome | None]) -> None:
+        """Put answers on the page.
+
+        Args:
+            state: The state after them.
+            outcomes: One for each new question; None for one that is left out: nothing is recorded about it.
+
+        Raises:
+            ValueError: If an outcome is malformed; then nothing is recorded at all.
+        """
+        if len(outcomes) != len(self.new):
+            raise ValueError(
+                f"the step gave {len(outcomes)} outcomes; expected {len(self.new)}, one for each new question"
+            )
+        for index, outcome in zip(self.new, outcomes, strict=True):
+            if outcome is not None:
+                self.taken[index] = outcome
+                if type(outcome.charged) is not int or outcome.charged < 0:
+                    raise ValueError("the step charged something else than an integer >= 0; nothing was recorded")
+        self.state = state
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The ledger of one holdout under the steward's key; made by `LedgerStore.of`.
+
+    Attributes:
+        database: The open database.
+        holdout: Identifier of the holdout.
+        seal_key: The steward's key; what does not carry its seal is not believed.
+        head_file: The newest head that is known. Nothing older is read and nothing is built on it; where the database
+            is newer, as after a crash, the file follows before anything is returned.
+    """
+
+    database: Database
+    holdout: str
+    seal_key: bytes = field(repr=False)
+    head_file: HeadFile | None = None
+
+    def head(self) -> Head:
+        """Where the ledger stands.
+
+        Raises:
+            HoldoutNotFound: If there is no such holdout.
+            IntegrityError: If the head was altered or set back.
+        """
+        return self.look_up([])[0]
+
+    def look_up(self, questions: Sequence[str]) -> tuple[Head, Collection[str]]:
+        """Where the ledger stands, and which of these questions, by fingerprint, have an entry, at one moment.
+
+        Raises:
+            HoldoutNotFound: If there is no such holdout.
+            IntegrityError: If the head was altered or set back, or an entry was altered.
+        """
+        with self.database.transaction() as connection, database_errors():
+            found, known = self._head(connection)
+            answered = self._answered(connection, questions)
+        if self.head_file is not None and known is not None and known < (reached := Reached.of(found)):
+            self.head_file.advance(reached)
+        return found, answered.keys()
+
+    def find(self, question: str) -> Entry | None:
+        """The entry that answered the question with that fingerprint, or None.
+
+        Raises:
+            IntegrityError: If the entry was altered.
+        """
+        with self.database.transaction() as connection, database_errors():
+            row = connection.execute(_ANSWERED, {"holdout": self.holdout, "questions": [question]}).first()
+        return None if row is None else self._entry(row)
+
+    def entries(self, start: int = 0, limit: int | None = None) -> Iterator[Entry]:
+        """The entries in order, read page by page; nothing stays locked in between.
+
+        Args:
+            start: How many entries to leave out at the beginning.
+            limit: At most so many; None for all.
+
+        Raises:
+            IntegrityError: If an entry was altered.
+        """
+        end = None if limit is None else start + limit
+        while end is None or start < end:
+            size = _PAGE_SIZE if end is None else min(end - start, _PAGE_SIZE)
+            with self.database.transaction() as connection, database_errors():
+                rows = connection.execute(_PAGE, {"holdout": self.holdout, "after": start, "size": size}).all()
+            yield from map(self._entry, rows)
+            if len(rows) < size:
+                return
+            start += size
+
+    @contextmanager
+    def writing(self, questions: Sequence[Question]) -> Iterator[Page]:
+        """One durable transaction in which questions are answered: writers take turns until it ends.
+
+        What is put on the page is committed, and the head file moved on, before the block is left. If the block raises,
+        nothing is recorded and its exception comes out unchanged.
+
+        Args:
+            questions: In the order asked; repeats, also within the batch, are free.
+
+        Raises:
+            HoldoutNotFound: If there is no such holdout.
+            IntegrityError: If the head or a stored answer does not carry this key's seal, an entry is missing, or the
+                database was set back; then nothing is answered, stored answers included.
+            ValueError: If a fingerprint, a description or an outcome is malformed; nothing is recorded.
+        """
+        fingerprints = []
+        for question in questions:
+            fingerprints.append(question.fingerprint)
+            if not _FINGERPRINT.fullmatch(question.fingerprint):
+                raise ValueError("a question's fingerprint is not a SHA-256; expected 64 lower-case hexadecimal digits")
+        with self.database.transaction(writing=True) as connection:
+            with database_errors():
+                after, reached = self._head(connection)
+                self._check_all_questions(connection, after)
+                known = self._answered(connection, fingerprints)
+            fresh: dict[str, int] = {}  # the position where a new question is asked first
+            for index, fingerprint in enumerate(fingerprints):
+                if fingerprint not in known:
+                    fresh.setdefault(fingerprint, index)
+            page = Page(after.state, [*fresh.values()])
+            yield page
+            if page.taken:
+                with database_errors():
+                    after, added = self._append(connection, after, questions, page.taken, canonical(page.state))
+                known |= added
+        if self.head_file is not None and reached is not None and reached < (now := Reached.of(after)):
+            self.head_file.advance(now)
+        for index, fingerprint in enumerate(fingerprints):
+            entry, new = known.get(fingerprint), page.taken.get(index)
+            charged = 0 if new is None else new.charged
+            page.committed.append(
+                None if entry is None else Committed(entry[0], json.loads(entry[1]), charged, new is None, after.state)
+            )
+
+    def commit(self, questions: Sequence[Question], step: Step) -> list[Committed | None]:
+        """Answer questions in one transaction, as `writing` does, by a function.
+
+        Args:
+            questions: In the order asked.
+            step: ``step(state, indices)`` gets the current state and the positions of the new questions, and returns
+                the new state and one outcome for each, None for a question that is left out: nothing is recorded
+                about it, and it can be asked again. Called once, or not at all if every question is a repeat.
+
+        Returns:
+            One `Committed` for each question, in the order asked; None where it was left out.
+        """
+        with self.writing(questions) as page:
+            if page.new:
+                state, outcomes = step(page.state, page.new)
+                page.record(state, outcomes)
+        return page.committed
+
+    def _head(self, connection: Connection) -> tuple[Head, Reached | None]:
+        """The head and the newest one that is known, for a transaction that has read nothing before, or may write.
+
+        Raises:
+            HoldoutNotFound: If there is no such holdout.
+            IntegrityError: If the head does not carry this key's seal, is older, or went another way.
+        """
+        known = None
+        if self.head_file is not None and (known := self.head_file.find()) is None:  # first: it is never ahead
+            raise IntegrityError(
+                f"{self.head_file.path.name}, which says how far the ledger had come, is missing or was altered; "
+                f"expected it beside the steward's key; nothing was answered or charged; {RECOVER}"
+            )
+        fields = find_head(connection, self.holdout)
+        del fields["holdout_id"]
+        seal = str(fields.pop("head_seal"))
+        if not hmac.compare_digest(seal.encode(), seal_of(self.seal_key, holdout=self.holdout, **fields).encode()):
+            raise IntegrityError(
+                "the ledger's head does not carry the seal of this key; expected the steward's key and an unaltered "
+                "ledger; nothing was charged; check the key, then verify the ledger"
+            )
+        found = Head(**{**fields, "state": json.loads(fields["state"])})  # it is what was written
+        if known is not None:
+            known.check(Reached.of(found), lambda: self._hash_of_entry(connection, known.sequence))
+        return found, known
+
+    def _hash_of_entry(self, connection: Connection, sequence: int) -> str | None:
+        """The hash of an entry, or of the holdout for 0, as the entry after it says under its own seal."""
+        row = connection.execute(_PAGE, {"holdout": self.holdout, "after": sequence, "size": 1}).first()
+        return None if row is None else self._entry(row).previous_hash
+
+    def _answered(self, connection: Connection, questions: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Sequence and answer (canonical JSON) of those questions that have an entry, by fingerprint; seals checked."""
+        known: dict[str, tuple[int, str]] = {}
+        for start in range(0, len(questions), _LOOKUP_SIZE):
+            wanted = {"holdout": self.holdout, "questions": questions[start : start + _LOOKUP_SIZE]}
+            for row in connection.execute(_ANSWERED, wanted):
+                self._check_sealed(row)
+                known[row.question] = row.sequence, row.answer
+        return known
+
+    def _check_all_questions(self, connection: Connection, at: Head) -> None:
+        """Check that every question that was ever asked is still there: one that is gone would be answered anew.
+
+        The connection remembers a digest of them. As long as nobody else has written to the file, which SQLite knows,
+        nothing is read again: an answer takes as long after a hundred thousand questions as after the first.
+
+        Raises:
+            IntegrityError: If one is missing, added or another one.
+        """
+        version = connection.exec_driver_sql("PRAGMA data_version").scalar_one()
+        remembered, digest = connection.info.get(self.holdout, (None, None))
+        if remembered == version and digest.hexdigest() == at.questions_hash:
+            return
+        rows = connection.execute(_QUESTIONS, {"holdout": self.holdout}).all()
+        digest = hashlib.sha256("".join(question for _, question in rows).encode())
+        in_order = [sequence for sequence, _ in rows] == list(range(1, at.sequence + 1))
+        if digest.hexdigest() != at.questions_hash or not in_order:
+            raise IntegrityError(
+                f"the ledger does not hold the {at.sequence:,} entries that were written: some are missing, added or "
+                "about other questions; expected all of them; nothing was answered or charged; verify the ledger and "
+                "restore a backup"
+            )
+        connection.info[self.holdout] = version, digest
+
+    def _append(
+        self, connection: Connection, before: Head, questions: Sequence[Question], taken: Mapping[int, Outcome],
+        state: str,
+    ) -> tuple[Head, dict[str, tuple[int, str]]]:  # fmt: skip
+        """Append one entry for each outcome and move the head; returns it, and what `_answered` would find."""
+        holdout, last, charged = self.holdout, before.sequence + len(taken), before.charged
+        # One seal for the batch: the states between its entries never exist outside the step.
+        state_seal = seal_of(self.seal_key, holdout=holdout, sequence=last, state=state)
+        asked_at, previous = datetime.now(UTC).isoformat(timespec="microseconds"), before.entry_hash
+        version, digest = connection.info[holdout]
+        digest, rows, added = digest.copy(), [], {}
+        for sequence, (index, outcome) in enumerate(taken.items(), before.sequence + 1):
+            question, answer = questions[index], canonical(outcome.answer)
+            fields: dict[str, Any] = {
+                "sequence": sequence,
+                "question": question.fingerprint,
+                "description": canonical(question.description),
+                "answer": answer,
+                "charged": outcome.charged,
+                "asked_at": asked_at,
+                "state_seal": state_seal,
+                "previous_hash": previous,
+            }
+            previous = entry_hash(holdout=holdout, **fields)
+            seal = entry_seal(self.seal_key, holdout=holdout, entry_hash=previous)
+            rows.append({"holdout_id": holdout, **fields, "entry_hash": previous, "entry_seal": seal})
+            added[question.fingerprint] = sequence, answer
+            digest.update(question.fingerprint.encode())
+            charged += outcome.charged
+        connection.execute(_INSERT, rows)
+        after: dict[str, Any] = {
+            "sequence": last, "charged": charged, "entry_hash": previous, "questions_hash": digest.hexdigest(),
+            "state": state,
+        }  # fmt: skip
+        expected = {"holdout": holdout, "from_sequence": before.sequence, "from_hash": before.entry_hash}
+        seal = seal_of(self.seal_key, holdout=holdout, **after)
+        if connection.execute(_MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount != 1:
+            raise EverholdError("the ledger moved on while the question was answered; nothing was charged; ask again")
+        connection.info[holdout] = version, digest  # if this is not committed, the head differs and all is read again
+        return Head(**{**after, "state": json.loads(state)}), added
+
+    def _check_sealed(self, row: Sequence[Any]) -> None:
+        """Check that a row of `_ENTRIES` carries this key's seal.
+
+        Raises:
+            IntegrityError: If it was altered.
+        """
+        try:
+            known = entry_hash(*row[:-2])
+            seal = entry_seal(self.seal_key, holdout=row[0], entry_hash=known)
+            unaltered = row[-2] == known and hmac.compare_digest(row[-1], seal)
+        except (TypeError, ValueError):  # another kind of value
+            unaltered = False
+        if not unaltered:
+            raise IntegrityError(
+                f"entry {row[1]} of the ledger was altered: it does not carry the seal of this key; expected the "
+                "answer as it was given; nothing was answered or charged; verify the ledger and restore a backup"
+            )
+
+    def _entry(self, row: Sequence[Any]) -> Entry:
+        self._check_sealed(row)
+        _, sequence, question, description, answer, *rest = row
+        return Entry(sequence, question, _read(description)[0], _read(answer)[0], *rest)
+
+
+def find_head(connection: Connection, holdout: str, missing: type[EverholdError] = HoldoutNotFound) -> dict[str, Any]:
+    """The head row of a holdout, its seal unchecked; an error of type `missing` if there is none."""
+    row = connection.execute(_HEAD, {"holdout": holdout}).first()
+    if row is None:
+        raise missing(f"no ledger has a head for the holdout {holdout!r}; expected the id that `record(name)` gives")
+    return row._asdict()

@@ -1,0 +1,122 @@
+"""Sealing, in the order in which it is done: rows are checked and written, bound to a mechanism, and given a key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import as_whole, brief
+from everhold.sealing.configuration import make_configuration
+from everhold.sealing.files import seal_rows
+from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.resealing import same_rows, sealed_already
+from everhold.sealing.structure import FileStructure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from everhold.dependence import RowStructure
+    from everhold.ledger import HoldoutRecord
+    from everhold.mechanisms import Mechanism
+    from everhold.sealing.reading import RowSource
+
+__all__ = ["Sealed", "check_columns", "checked_seed", "seal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Rows that are sealed, and that no ledger knows yet.
+
+    Attributes:
+        mechanism: The mechanism that will answer.
+        key: The steward's new key.
+        configuration: The public facts that the ledger binds.
+        apart: Columns none of whose values stand both in sealed and in training rows.
+    """
+
+    mechanism: Mechanism
+    key: StewardKey
+    configuration: dict[str, Any] = field(repr=False)
+    apart: frozenset[str]
+
+
+def check_columns(*, label: str | None, row_id: str | None) -> None:
+    """Check that columns are named by their names.
+
+    Raises:
+        ValueError: If not.
+    """
+    for what, column in (("label", label), ("row id", row_id)):
+        if column is not None and not isinstance(column, str):
+            raise ValueError(f"the {what} column is {brief(column)}; expected its name; nothing was created")
+    if label is not None and label == row_id:
+        raise ValueError(
+            f"{brief(label)} is both the label and the row id; expected two columns, because a row id names rows "
+            "and says nothing about them; nothing was created"
+        )
+
+
+def checked_seed(seed: int | None) -> int | None:
+    """A seed as a plain whole number.
+
+    Raises:
+        ValueError: If it is negative or a truth value.
+        TypeError: If it is no whole number.
+    """
+    if seed is not None and (as_whole(seed) is None or seed < 0):
+        wrong = ValueError if isinstance(seed, int) else TypeError
+        raise wrong(f"seed is {brief(seed)}; expected a whole number of at least 0, or None for secure noise")
+    return as_whole(seed)
+
+
+def seal(
+    folder: Path,
+    *,
+    holdout: RowSource,
+    training: RowSource | None,
+    label: str | None,
+    row_id: str | None,
+    features: str,
+    choose: Callable[[RowStructure], Mechanism],
+    most_rows: int,
+    equal_rows: bool,
+    again: bool,
+    others: Sequence[HoldoutRecord],
+    seed: int | None,
+) -> Sealed:
+    """Seal rows in a new, private folder; whoever made it removes it if this fails.
+
+    Args:
+        folder: Where everything goes.
+        holdout: As for `seal_rows`, like `training`, `label`, `row_id`, `most_rows` and `equal_rows`.
+        training: See there.
+        label: See there.
+        row_id: See there.
+        features: Whether all columns but the label are public.
+        choose: From the arrangement of the rows to the mechanism that answers; what it refuses is not sealed.
+        most_rows: See there.
+        equal_rows: See there.
+        again: Whether the rows may be sealed in this storage already.
+        others: All holdouts that the storage has.
+        seed: For simulations only.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be sealed as they stand, or are sealed already.
+        DependenceError: If the dependence does not match the rows.
+    """
+    sealed = seal_rows(
+        folder, holdout=holdout, training=training, label=label, row_id=row_id, most_rows=most_rows,
+        equal_rows=equal_rows,
+    )  # fmt: skip
+    with FileStructure(folder, sealed) as structure:
+        mechanism = choose(structure)
+        apart = structure.apart()
+    same = same_rows(folder, sealed, others)
+    if same and not again:
+        raise sealed_already(same)
+    key = StewardKey.create(folder / KEY_FILE)
+    configuration = make_configuration(
+        folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, same=same, seed=seed
+    )
+    return Sealed(mechanism, key, configuration, apart)
