@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["bernoulli", "bernoulli_exp", "discrete_gaussian", "discrete_laplace", "uniform_below"]
+__all__ = ["bernoulli_exp", "discrete_gaussian", "discrete_laplace", "uniform_below"]
 
 WORD = 64
 
@@ -22,36 +22,33 @@ def uniform_below(bound: int, words: Iterator[int]) -> int:
             return value
 
 
-def bernoulli(numerator: int, denominator: int, words: Iterator[int]) -> bool:
-    """True with probability numerator/denominator.
-
-    A uniform real is compared with the fraction digit by digit in base 2**64; with probability 1 - 2**-64 the first
-    digit decides.
-    """
-    while True:
-        digit, numerator = divmod(numerator << WORD, denominator)
-        word = next(words)
-        if word != digit:
-            return word < digit
-
-
 def bernoulli_exp(numerator: int, denominator: int, words: Iterator[int]) -> bool:
-    """True with probability ``exp(-numerator/denominator)``, for a non-negative fraction."""
+    """True with probability ``exp(-numerator/denominator)``, for a non-negative fraction x.
+
+    Above 1, factors ``exp(-1)`` are taken off first. Then uniform reals are compared with x, x/2, x/3, ... until one is
+    not below: the number of that one is odd with probability ``exp(-x)``. Reals are compared digit by digit in base
+    2**64; with probability 1 - 2**-64 the first digit decides.
+    """
     while numerator > denominator:
         if not bernoulli_exp(1, 1, words):
             return False
         numerator -= denominator
-    step = 1
-    while bernoulli(numerator, denominator * step, words):
-        step += 1
-    return step % 2 == 1
+    step, rest = 1, numerator
+    while True:
+        digit, rest = divmod(rest << WORD, denominator * step)
+        word = next(words)
+        if word > digit:
+            return step % 2 == 1
+        if word < digit:
+            step, rest = step + 1, numerator
 
 
 def discrete_laplace(scale: int, words: Iterator[int]) -> int:
     """One draw with ``P[x]`` proportional to ``exp(-|x|/scale)``; 1 <= scale < 2**64."""
+    shift = WORD - scale.bit_length()
     while True:
-        low = uniform_below(scale, words)
-        if not bernoulli_exp(low, scale, words):
+        low = next(words) >> shift
+        if low >= scale or not bernoulli_exp(low, scale, words):
             continue
         high = 0
         while bernoulli_exp(1, 1, words):
