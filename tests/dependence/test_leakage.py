@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
-from everhold.privacy.curves import ApproximateCurve, GaussianCurve, PureCurve
+from everhold.privacy.curves import GaussianCurve, PureCurve
+from everhold_lab.theory.curves import ApproximateCurve
 
 CURVE = PureCurve(0.3, times=3)
 EPSILONS = np.linspace(0.0, 5.0, 26)

@@ -5,15 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from everhold.privacy import (
-    KeyedNoise,
-    Noise,
-    SecureNoise,
-    SeededNoise,
-    discrete_gaussian_pmf,
-    discrete_laplace_pmf,
-)
+from everhold.privacy import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.privacy.exact import bernoulli_exp, uniform_below
+from everhold_lab.theory.noise_laws import discrete_gaussian_pmf, discrete_laplace_pmf
 
 PMF = {"laplace": discrete_laplace_pmf, "gaussian": discrete_gaussian_pmf}
 SOURCES = {"secure": SecureNoise(), "keyed": KeyedNoise(bytes(range(32))), "seeded": SeededNoise(20)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from everhold.arguments import positive
 from everhold.dependence.networks.factors import FactorModel
 from everhold.dependence.networks.influence import quilt_influence
 from everhold.dependence.networks.models import Network
@@ -16,7 +17,6 @@ from everhold.dependence.networks.quilt import Quilt, quilts_by_distance, tree_q
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.display import Display
 from everhold.errors import DependenceError
-from everhold.privacy.curves import positive
 from everhold_lab.releases import chain_quilts
 from everhold_lab.releases.one_shot import NoiseGrid, Release
 
