@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from tiny_worlds import World, binary_data, independent_law
 
-from everhold.guarantees.published import exponential_utility
-from everhold.guarantees.regret import exponential_exceedance, minimisation_radius, permute_and_flip_exceedance
+from everhold.guarantees.exceedance import exponential_exceedance, permute_and_flip_exceedance
 from everhold.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 from everhold.privacy import PureCurve
+from everhold_lab.theory.classical import exponential_utility
+from everhold_lab.theory.regret import minimisation_radius
 
 EXCEEDANCES = {ExponentialMechanism: exponential_exceedance, PermuteAndFlip: permute_and_flip_exceedance}
 BOTH = pytest.mark.parametrize("kind", EXCEEDANCES)

@@ -12,12 +12,12 @@ from scipy import stats
 from scipy.special import lambertw
 from synthetic_samples import all_histograms, matrix_of, neighbours, plain_universe, random_family
 
-from everhold.guarantees.published import blr_error
 from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy import SecureNoise, SeededNoise
 from everhold.synthetic import BLR, QueryBlocks
 from everhold.synthetic.blr import candidate_tables, small_table_error
 from everhold.values.evaluation import UNIT
+from everhold_lab.theory.classical import blr_error
 
 HISTOGRAM = np.array([3, 0, 2, 1])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from synthetic_samples import all_histograms, matrix_of, neighbours, plain_universe, random_family
 
-from everhold.guarantees.regret import exponential_exceedance
+from everhold.guarantees.exceedance import exponential_exceedance
 from everhold.guarantees.transfer import leakage_bound
 from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy import PureCurve, SecureNoise, SeededNoise, ZeroConcentratedCurve

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import rel_entr
 
+from everhold.arguments import fraction
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["binomial_interval", "hoeffding_radius", "hoeffding_rows"]
+__all__ = ["bernoulli_divergence", "binomial_interval", "hoeffding_radius", "small_database_rows"]
 
 _BISECTIONS = 60  # each halves the bracket; 2^-60 is below one step of the grid
 
@@ -38,11 +40,21 @@ def hoeffding_radius(*, rows: float, log_inverse_level: ArrayLike) -> NDArray[np
     return np.sqrt((math.log(2.0) + np.asarray(log_inverse_level, dtype=np.float64)) / (2.0 * rows))
 
 
-def hoeffding_rows(*, radius: float, log_inverse_level: float) -> float:
-    """Effective rows at which `hoeffding_radius` equals ``radius`` (P9)."""
-    if radius <= 0:
-        raise ValueError(f"radius is {radius}; expected a positive half-width")
-    return (math.log(2.0) + log_inverse_level) / (2.0 * radius**2)
+def small_database_rows(queries: int, *, accuracy: float) -> int:
+    """Rows of a small data set that answers every query within `accuracy`: ``s = ceil(ln|Q| / alpha^2)`` (P10).
+
+    Args:
+        queries: |Q|, at least 2: sampling s rows fails with probability below ``2|Q| e^{-2 s alpha^2} <= 2/|Q|``.
+        accuracy: alpha, in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Blum, Ligett and Roth 2008; Dwork and Roth 2014, Theorem 4.2.
+    """
+    if queries < 2:
+        raise ValueError(f"queries is {queries!r}, expected at least 2; answer a single query with noise instead")
+    return math.ceil(math.log(queries) / fraction(accuracy, "accuracy") ** 2)
 
 
 def binomial_interval(
@@ -80,13 +92,12 @@ def _upper_end(mean: NDArray[np.float64], budget: NDArray[np.float64]) -> NDArra
     inside, outside = mean.copy(), np.minimum(mean + np.sqrt(budget / 2.0), 1.0)  # Pinsker: the end is below
     for _ in range(_BISECTIONS):
         middle = (inside + outside) / 2.0
-        within = _bernoulli_divergence(mean, middle) <= budget
+        within = bernoulli_divergence(mean, middle) <= budget
         inside = np.where(within, middle, inside)
         outside = np.where(within, outside, middle)
     return outside
 
 
-def _bernoulli_divergence(mean: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def bernoulli_divergence(mean: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     """kl(mean || other) between two Bernoulli laws."""
-    divergence: NDArray[np.float64] = rel_entr(mean, other) + rel_entr(1.0 - mean, 1.0 - other)
-    return divergence
+    return np.asarray(rel_entr(mean, other) + rel_entr(1.0 - mean, 1.0 - other))

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import rel_entr
 from scipy.stats import binom
 
+from everhold.guarantees.concentration import bernoulli_divergence
 from everhold.guarantees.exceedance import gaussian_exceedance
 from everhold.privacy.curves import GaussianCurve, PrivacyCurve, whole
 
@@ -245,5 +245,4 @@ def _middle(rows: int, extra: float) -> float:
 
 def _kl(mean: NDArray[np.float64], guess: NDArray[np.float64], coins: float) -> NDArray[np.float64]:
     """Divergence of two bits with the coins mixed in."""
-    p, q = (coins / 2.0 + (1.0 - coins) * x for x in (mean, guess))
-    return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))
+    return bernoulli_divergence(*(coins / 2.0 + (1.0 - coins) * x for x in (mean, guess)))

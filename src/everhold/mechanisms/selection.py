@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import roots_legendre
 
-from everhold.guarantees.regret import exponential_exceedance, permute_and_flip_exceedance
+from everhold.guarantees.exceedance import exponential_exceedance, permute_and_flip_exceedance
 from everhold.privacy.curves import BoundedRangeCurve, PureCurve
 from everhold.privacy.exact import below_exponential, uniform_below
 from everhold.values.evaluation import UNIT

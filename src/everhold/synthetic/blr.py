@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from everhold.guarantees.published.utility import small_database_rows
+from everhold.guarantees.concentration import small_database_rows
 from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.synthetic.base import Synthesizer, checked_count, plus_choice, wish_needed
 from everhold.values.evaluation import UNIT

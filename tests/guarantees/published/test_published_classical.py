@@ -5,13 +5,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from everhold.guarantees.published import (
-    hoeffding_failure,
-    hoeffding_radius,
-    hoeffding_splitting,
-    hoeffding_splitting_rows,
-    mcsherry_bias,
-)
+from everhold.guarantees.published import hoeffding_splitting
+from everhold.guarantees.published.splitting import hoeffding_radius, hoeffding_splitting_rows
+from everhold_lab.theory.classical import hoeffding_failure, mcsherry_bias
 
 
 @pytest.mark.parametrize("rows", [5, 40, 300])

@@ -2,9 +2,7 @@ import math
 
 import pytest
 
-from everhold.guarantees.published import (
-    dwork_lemma_23_approximate,
-    dwork_lemma_23_pure,
+from everhold.guarantees.published.thresholdout import (
     dwork_lemma_24,
     dwork_n_0,
     dwork_n_1,
@@ -13,6 +11,7 @@ from everhold.guarantees.published import (
     dwork_theorem_25_rows,
 )
 from everhold.privacy.curves import PureCurve
+from everhold_lab.theory.thresholdout import dwork_lemma_23_approximate, dwork_lemma_23_pure
 
 
 def test_pure_privacy_is_the_sum_over_the_three_noises():

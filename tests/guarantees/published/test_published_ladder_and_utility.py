@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.guarantees.published import (
+from everhold.guarantees.concentration import small_database_rows
+from everhold_lab.theory.classical import (
     blr_error,
     blr_rows,
     exponential_utility,
     ladder_excess,
     ladder_failure,
     ladder_radius,
-    small_database_rows,
 )
 
 

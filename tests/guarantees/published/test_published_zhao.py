@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.guarantees.published import (
+from everhold.guarantees.published import zhao_theorem_2, zhao_theorem_2_rows
+from everhold.guarantees.published.thresholdout import independent_price, zhao_theorem_2_calibration
+from everhold_lab.theory.thresholdout import (
     blanket_price,
-    independent_price,
     quilt_price,
     zhao_lemma_1,
     zhao_lemma_2,
@@ -14,9 +15,6 @@ from everhold.guarantees.published import (
     zhao_n_sharp,
     zhao_n_star,
     zhao_privacy,
-    zhao_theorem_2,
-    zhao_theorem_2_calibration,
-    zhao_theorem_2_rows,
     zhao_theorem_2_rows_as_printed,
 )
 
