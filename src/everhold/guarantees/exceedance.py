@@ -183,13 +183,7 @@ def permute_and_flip_exceedance(*, alpha: float, scale: float, candidates: int) 
     equally bad, each comes up with probability p. Never above that of the exponential mechanism, in the tail half of
     it. The search encloses the maximum: on each cell the first factor is taken at one end, the second at the other.
 
-    Args:
-        alpha: Regret that is not counted, at least 0.
-        scale: ``b = 2 Delta / epsilon``, in the units of the loss.
-        candidates: R.
-
-    Raises:
-        ValueError: If an argument is out of its range.
+    Arguments and errors are those of `exponential_exceedance`.
 
     Examples:
         >>> round(permute_and_flip_exceedance(alpha=0.0, scale=0.01, candidates=1000), 4)
