@@ -12,8 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import lambertw
-from scipy.stats import norm
+from scipy.special import lambertw, ndtr
 
 from everhold.arguments import positive
 
@@ -41,7 +40,8 @@ def laplace_exceedance(*, alpha: float, scale: float, answers: int) -> float:
 def gaussian_exceedance(*, alpha: float, scale: float, answers: int) -> float:
     """``2 m sigma (phi(z) - z Phi(-z))``, ``z = alpha / sigma``, for m answers with Gaussian noise (S1)."""
     z = alpha / scale
-    return float(2.0 * answers * scale * (norm.pdf(z) - z * norm.sf(z)))
+    density = float(np.exp(-z * z / 2.0)) / math.sqrt(2.0 * math.pi)  # scipy.stats takes 100 times as long
+    return float(2.0 * answers * scale * (density - z * ndtr(-z)))
 
 
 def comparison_exceedance(
