@@ -176,7 +176,7 @@ class _Keystream:
     def take(self, count: int) -> NDArray[np.uint64]:
         first = np.fromiter(islice(self._ready, count), dtype=np.uint64)
         more = np.frombuffer(self._cipher.update(bytes(8 * (count - len(first)))), dtype="<u8")
-        return np.concatenate([first, more.astype(np.uint64)])
+        return np.concatenate([first, more])
 
 
 class SeededNoise:
