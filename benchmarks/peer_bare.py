@@ -8,7 +8,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from benchmarks.peer_base import CONFIDENCE, REFUSED, Peer, around
-from everhold.guarantees.published import hoeffding_radius, hoeffding_splitting
+from everhold.guarantees.published import hoeffding_splitting
+from everhold.guarantees.published.splitting import hoeffding_radius
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

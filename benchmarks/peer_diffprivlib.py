@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.peer_base import CONFIDENCE, REFUSED, Peer, around
 from everhold.guarantees.published import jung_radius, laplace_sample_failure
-from everhold.privacy.curves import ApproximateCurve
+from everhold_lab.theory.curves import ApproximateCurve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -122,7 +122,7 @@ ACTS = {
     "a step that raises": asking(Thresholdout, "answer_many", fail),
     "a step that is interrupted": asking(Thresholdout, "answer_many", interrupt),
     "an interrupted look": asking(StoredRows, "_fetch", interrupt),
-    "a ledger that cannot write": asking(Ledger, "commit", fail),
+    "a ledger that cannot write": asking(Ledger, "_append", fail),
     "an interrupted function": lambda holdout: holdout.ask(eh.mean(interrupted_function, name="f")),
     "several questions in one": lambda holdout: holdout.ask(variance("unknown", low=0, high=1)),
     "a quote": lambda holdout: holdout.quote("unknown > 1"),
@@ -146,7 +146,7 @@ def test_without_the_boundary_they_hold_secrets(holdout):
     """The test above can fail: the same error inside the house does show the state."""
     _, secrets = provoked(holdout, ACTS["a step that raises"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Thresholdout, "answer_many", fail)
+        patch.setattr("everhold.ledger.ledger.entry_seal", fail)
         with pytest.raises(RuntimeError) as caught:
             holdout._desk.ask(holdout._desk.preparation.batch(["delay > 0"], [None]))
     shown = "\n".join(

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-__all__ = ["as_float", "as_whole", "brief", "is_text"]
+__all__ = ["as_float", "as_whole", "brief", "fraction", "is_text", "positive"]
 
 
 def as_float(value: object) -> float:
@@ -22,6 +22,22 @@ def as_float(value: object) -> float:
 def as_whole(value: object) -> int | None:
     """A whole number as Python's own; None for anything else, truth values too."""
     return int(value) if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else None
+
+
+def positive(value: object, name: str) -> float:
+    """An argument as a float; ValueError unless it is finite and above 0."""
+    number = as_float(value)
+    if not 0.0 < number < math.inf:
+        raise ValueError(f"{name} is {brief(value)}; expected a finite number above 0, such as 1")
+    return number
+
+
+def fraction(value: object, name: str) -> float:
+    """An argument as a float; ValueError unless it lies strictly between 0 and 1."""
+    number = as_float(value)
+    if not 0.0 < number < 1.0:
+        raise ValueError(f"{name} is {brief(value)}; expected a number strictly between 0 and 1, such as 0.05 or 0.95")
+    return number
 
 
 def is_text(value: object, *, longest: int) -> bool:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from everhold.dependence.base import LeakageCurve, RowClass, Spread
-from everhold.privacy.curves import ApproximateCurve, PureCurve
+from everhold.privacy.curves import PureCurve
+from everhold_lab.theory.curves import ApproximateCurve
 
 CURVE = PureCurve(0.3, times=3)
 EPSILONS = np.linspace(0.0, 5.0, 26)

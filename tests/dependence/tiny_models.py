@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everhold.privacy import discrete_laplace_pmf
+from everhold_lab.theory.noise_laws import discrete_laplace_pmf
 
 KINDS = ("independent", "chain", "tree", "network", "loop")
 

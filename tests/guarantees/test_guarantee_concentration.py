@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from everhold.guarantees.concentration import binomial_interval, hoeffding_radius, hoeffding_rows
+from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
 
 LEVELS = (0.5, 0.1, 0.01, 1e-5)
 
@@ -59,14 +59,6 @@ def test_the_end_solves_its_equation_to_many_digits(mean, rows, level):
     assert float(spent) == pytest.approx(math.log(2 / level), rel=1e-6)
 
 
-@given(rows=st.integers(1, 10**7), log_inverse_level=st.floats(0, 300))
-def test_rows_invert_the_radius(rows, log_inverse_level):
-    radius = float(hoeffding_radius(rows=rows, log_inverse_level=log_inverse_level))
-    assert hoeffding_rows(radius=radius, log_inverse_level=log_inverse_level) == pytest.approx(rows, rel=1e-12)
-
-
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="rows"):
         hoeffding_radius(rows=0, log_inverse_level=1.0)
-    with pytest.raises(ValueError, match="radius"):
-        hoeffding_rows(radius=0.0, log_inverse_level=1.0)

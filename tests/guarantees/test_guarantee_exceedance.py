@@ -16,7 +16,7 @@ from everhold.guarantees.exceedance import (
     laplace_pair_tail,
     wrong_side_exceedance,
 )
-from everhold.privacy import discrete_laplace_pmf
+from everhold_lab.theory.noise_laws import discrete_laplace_pmf
 
 SCALES = st.floats(0.01, 3.0)
 

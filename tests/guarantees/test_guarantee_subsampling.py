@@ -12,8 +12,12 @@ from tiny_worlds import QUERIES, independent_law, two_questions
 
 from everhold.guarantees import subsampling
 from everhold.guarantees.exceedance import gaussian_exceedance
-from everhold.guarantees.subsampling import draws_exceedance, information_per_draw, information_radius
-from everhold.privacy.subsampling import SubsampledBitsCurve
+from everhold.guarantees.subsampling import (
+    SubsampledBitsCurve,
+    draws_exceedance,
+    information_per_draw,
+    information_radius,
+)
 
 COINS = (0.0, 0.01, 0.3, 0.9)
 

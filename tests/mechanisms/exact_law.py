@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 
 from everhold.mechanisms import Source
-from everhold.privacy import discrete_gaussian_pmf, discrete_laplace_pmf
 from everhold.values.evaluation import Evaluations
+from everhold_lab.theory.noise_laws import discrete_gaussian_pmf, discrete_laplace_pmf
 
 UNREAD = 10**12  # stands for a fresh threshold until its value is needed
 PMFS = {"laplace": discrete_laplace_pmf, "gaussian": discrete_gaussian_pmf}

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from everhold.mechanisms import GaussianMechanism, GuessAndCheck, LaplaceMechanism, Thresholdout
-from everhold.privacy import discrete_laplace_exceedance
+from everhold_lab.theory.noise_laws import discrete_laplace_exceedance
 
 
 @pytest.mark.parametrize("queries", [1, 2, 10])

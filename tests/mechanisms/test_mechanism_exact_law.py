@@ -8,7 +8,7 @@ import pytest
 from exact_law import ExactLaw, hockey_stick, largest_excess
 
 from everhold.mechanisms import GaussianMechanism, LaplaceMechanism, Source, Thresholdout
-from everhold.privacy import discrete_laplace_pmf
+from everhold_lab.theory.noise_laws import discrete_laplace_pmf
 
 
 @pytest.fixture(autouse=True)

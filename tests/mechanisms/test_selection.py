@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from everhold.guarantees.published import exponential_utility
 from everhold.mechanisms import selection
 from everhold.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 from everhold.privacy import PureCurve, SecureNoise, SeededNoise
-from everhold.privacy.bounded_range import BoundedRangeCurve
+from everhold.privacy.curves import BoundedRangeCurve
+from everhold_lab.theory.classical import exponential_utility
 
 BOTH = pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
 LOSSES = [[3, 0, 1, 7], [2, 2, 2], [5], [0, 40], [1, 0, 0, 2, 9, 4]]

@@ -25,8 +25,8 @@ from everhold.mechanisms.sparse_vector import (
     numeric_sparse,
     numeric_sparse_scales,
 )
-from everhold.privacy import discrete_laplace_pmf
 from everhold.privacy.noise import SecureNoise, SeededNoise
+from everhold_lab.theory.noise_laws import discrete_laplace_pmf
 
 TINY = {"threshold": 1, "sensitivity": 1}
 

@@ -15,11 +15,12 @@ from scipy.stats import binom, chisquare
 
 from everhold.dependence import Groups
 from everhold.errors import DependenceError
+from everhold.guarantees.subsampling import SubsampledBitsCurve
 from everhold.mechanisms import GaussianMechanism, SampleSplitting, State
 from everhold.mechanisms.subsampling import MOST_DRAWS, RandomRows, Subsampling, ones_among
 from everhold.privacy import GaussianCurve, PureCurve, SecureNoise, SeededNoise
-from everhold.privacy.subsampling import SubsampledBitsCurve, SubsampledCurve
 from everhold.values.evaluation import Evaluations
+from everhold_lab.theory.curves import SubsampledCurve
 
 
 class TestSubsampling(MechanismContract):

@@ -17,8 +17,8 @@ from everhold.guarantees.exceedance import (
 from everhold.mechanisms import State
 from everhold.mechanisms.privacy_budget import CREDITS, PrivacyBudget
 from everhold.mechanisms.vector_noise import VectorNoise
-from everhold.privacy.discrete import discrete_gaussian_pmf
 from everhold.privacy.noise import SeededNoise
+from everhold_lab.theory.noise_laws import discrete_gaussian_pmf
 
 MECHANISM = PrivacyBudget.tuned(rows=20_000, queries=50)
 DIMENSIONS = [1, 2, 10, 300, 10_000]

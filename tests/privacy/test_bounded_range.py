@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.privacy import ComposedCurve, PureCurve, ZeroConcentratedCurve
-from everhold.privacy.bounded_range import BoundedRangeCurve
+from everhold.privacy.curves import BoundedRangeCurve
 
 WIDTHS = [0.01, 0.5, 1.0, 4.0, 12.0]
 

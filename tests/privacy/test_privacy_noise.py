@@ -5,15 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from everhold.privacy import (
-    KeyedNoise,
-    Noise,
-    SecureNoise,
-    SeededNoise,
-    discrete_gaussian_pmf,
-    discrete_laplace_pmf,
-)
-from everhold.privacy.exact import bernoulli, bernoulli_exp, uniform_below
+from everhold.privacy import KeyedNoise, Noise, SecureNoise, SeededNoise
+from everhold.privacy.exact import bernoulli_exp, uniform_below
+from everhold_lab.theory.noise_laws import discrete_gaussian_pmf, discrete_laplace_pmf
 
 PMF = {"laplace": discrete_laplace_pmf, "gaussian": discrete_gaussian_pmf}
 SOURCES = {"secure": SecureNoise(), "keyed": KeyedNoise(bytes(range(32))), "seeded": SeededNoise(20)}
@@ -145,12 +139,13 @@ def words_of(*fixed):
         yield 2**63
 
 
-def test_bernoulli_compares_every_digit_of_the_fraction():
+def test_bernoulli_exp_compares_every_digit_of_the_fraction():
     third = 2**64 // 3  # first digit of 1/3 in base 2**64, and every digit after it
-    assert bernoulli(1, 3, words_of(third, third, third - 1))
-    assert not bernoulli(1, 3, words_of(third, third, third + 1))
-    assert bernoulli(1, 1, words_of(2**64 - 1))
-    assert not bernoulli(0, 1, words_of(0, 0, 1))
+    far = 2**64 - 1  # not below 1/2, 1/6 or less
+    assert not bernoulli_exp(1, 3, words_of(third, third, third - 1, far))  # the second real is not below: even
+    assert bernoulli_exp(1, 3, words_of(third, third, third + 1))
+    assert not bernoulli_exp(1, 1, words_of(2**64 - 1, far))
+    assert bernoulli_exp(0, 1, words_of(0, 0, 1))
 
 
 def test_bernoulli_exp_counts_its_series_and_splits_large_exponents():

@@ -15,7 +15,7 @@ from mwem_runs import (
 )
 from synthetic_samples import all_histograms, neighbours, plain_universe, random_family
 
-from everhold.guarantees.regret import exponential_exceedance
+from everhold.guarantees.exceedance import exponential_exceedance
 from everhold.privacy import GaussianCurve, SecureNoise
 from everhold.synthetic import MWEM
 from everhold.values.evaluation import UNIT

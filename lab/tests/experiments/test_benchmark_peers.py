@@ -12,7 +12,7 @@ from benchmarks.peer_base import OVERFITS, Questions, Sample
 from benchmarks.peer_diffprivlib import is_installed
 from benchmarks.peer_opendp import GaussianComposition, LaplaceThresholdout, threshold_failure
 from benchmarks.peers import Game, Size, measure, peers_for, play
-from everhold.guarantees.published import jung_2020
+from everhold.guarantees.published.jung2020 import jung_2020
 from everhold_lab.analysts import HillClimbingAnalyst
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from lab_games import drawn_points, played
 
-from everhold.guarantees.published import STATEMENTS, hoeffding_radius
+from everhold.guarantees.published import STATEMENTS
+from everhold.guarantees.published.splitting import hoeffding_radius
 from everhold.planning import tuned_mechanism
 from everhold_lab.experiments.widths import Widths
 

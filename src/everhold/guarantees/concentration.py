@@ -14,7 +14,7 @@ from scipy.special import rel_entr
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["binomial_interval", "hoeffding_radius", "hoeffding_rows"]
+__all__ = ["bernoulli_divergence", "binomial_interval", "hoeffding_radius"]
 
 _BISECTIONS = 60  # each halves the bracket; 2^-60 is below one step of the grid
 
@@ -36,13 +36,6 @@ def hoeffding_radius(*, rows: float, log_inverse_level: ArrayLike) -> NDArray[np
     if rows <= 0:
         raise ValueError(f"rows is {rows}; expected a positive number of effective rows")
     return np.sqrt((math.log(2.0) + np.asarray(log_inverse_level, dtype=np.float64)) / (2.0 * rows))
-
-
-def hoeffding_rows(*, radius: float, log_inverse_level: float) -> float:
-    """Effective rows at which `hoeffding_radius` equals ``radius`` (P9)."""
-    if radius <= 0:
-        raise ValueError(f"radius is {radius}; expected a positive half-width")
-    return (math.log(2.0) + log_inverse_level) / (2.0 * radius**2)
 
 
 def binomial_interval(
@@ -80,13 +73,12 @@ def _upper_end(mean: NDArray[np.float64], budget: NDArray[np.float64]) -> NDArra
     inside, outside = mean.copy(), np.minimum(mean + np.sqrt(budget / 2.0), 1.0)  # Pinsker: the end is below
     for _ in range(_BISECTIONS):
         middle = (inside + outside) / 2.0
-        within = _bernoulli_divergence(mean, middle) <= budget
+        within = bernoulli_divergence(mean, middle) <= budget
         inside = np.where(within, middle, inside)
         outside = np.where(within, outside, middle)
     return outside
 
 
-def _bernoulli_divergence(mean: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def bernoulli_divergence(mean: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     """kl(mean || other) between two Bernoulli laws."""
-    divergence: NDArray[np.float64] = rel_entr(mean, other) + rel_entr(1.0 - mean, 1.0 - other)
-    return divergence
+    return np.asarray(rel_entr(mean, other) + rel_entr(1.0 - mean, 1.0 - other))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from everhold.arguments import fraction
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -19,10 +21,7 @@ __all__ = ["LeakageBound", "TransferBound", "leakage_bound", "transfer_radius", 
 
 Exceedance = Callable[[float], float]
 _EPSILONS = np.geomspace(1e-9, 60.0, 220)  # tanh(60/4) is 1 to within 1e-12: nothing lies beyond
-_LOOKS, _CLOSER = (
-    4,
-    65,
-)  # ends within 4e-6 of the best eps, where the bound is flat; an odd number keeps the best so far
+_LOOKS, _CLOSER = 4, 65  # ends within 4e-6 of the best eps, where the bound is flat; odd, to keep the best so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ def leakage_bound(leakage: PrivacyCurve, *, confidence: float) -> LeakageBound:
         leakage: Hockey-stick curve of the transcript about one row, averaged over rows.
         confidence: 1 - beta, in (0, 1).
     """
-    beta = 1.0 - _checked(confidence)
+    beta = 1.0 - fraction(confidence, "confidence")
 
     def cost(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.tanh(epsilon / 4.0) + np.asarray(leakage.delta(epsilon)) / beta, dtype=np.float64)
@@ -108,7 +107,7 @@ def transfer_radius(exceedance: Exceedance, leakage: PrivacyCurve, *, confidence
         >>> round(bound.radius, 3)
         0.17
     """
-    beta = 1.0 - _checked(confidence)
+    beta = 1.0 - fraction(confidence, "confidence")
     fine = minimize_scalar(
         lambda alpha: alpha + exceedance(alpha) / beta, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10}
     )
@@ -148,9 +147,3 @@ def _untilted(tilted: NDArray[np.float64], epsilon: float) -> NDArray[np.float64
     level = np.clip(tilted, 0.0, 1.0)
     shrink = math.exp(-epsilon)
     return np.asarray(level * shrink / (1.0 - level * (1.0 - shrink)), dtype=np.float64)
-
-
-def _checked(confidence: float) -> float:
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.95")
-    return confidence

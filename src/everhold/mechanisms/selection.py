@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import roots_legendre
 
-from everhold.guarantees.regret import exponential_exceedance, permute_and_flip_exceedance
-from everhold.privacy.bounded_range import BoundedRangeCurve
-from everhold.privacy.curves import PureCurve
-from everhold.privacy.exact import uniform_below
-from everhold.privacy.lazy_uniform import below_exponential
+from everhold.guarantees.exceedance import exponential_exceedance, permute_and_flip_exceedance
+from everhold.privacy.curves import BoundedRangeCurve, PureCurve
+from everhold.privacy.exact import below_exponential, uniform_below
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.arguments import positive
 from everhold.mechanisms.thresholdout import Thresholdout
-from everhold.privacy.curves import PureCurve, positive, whole
+from everhold.privacy.curves import PureCurve, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

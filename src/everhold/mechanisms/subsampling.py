@@ -20,10 +20,9 @@ from scipy.stats import norm
 
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
-from everhold.guarantees.subsampling import InformationBound, draws_exceedance, information_radius
+from everhold.guarantees.subsampling import InformationBound, SubsampledBitsCurve, draws_exceedance, information_radius
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, whole
 from everhold.mechanisms.transferred import TransferredPromise
-from everhold.privacy.subsampling import SubsampledBitsCurve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.privacy.curves import (
-    ApproximateCurve,
-    GaussianCurve,
-    PrivacyCurve,
-    PureCurve,
-    ZeroConcentratedCurve,
-    whole,
-)
-from everhold.privacy.loss_distribution import composed_distribution
+from everhold.privacy.curves import PrivacyCurve, PureCurve, whole
 
-__all__ = ["AdvancedCompositionCurve", "ComposedCurve", "GroupCurve", "basic_composition", "composed"]
+__all__ = ["ComposedCurve", "GroupCurve", "composed"]
 
 Floats = NDArray[np.float64]
 Part = tuple[PrivacyCurve, int]
+
+_STEPS_PER_SPREAD, _LARGEST_GRID = 1000, 200_000
+"""Grid steps for the spread of the total loss, and the most steps one curve may take."""
 
 
 def composed(parts: Iterable[Part]) -> PrivacyCurve:
     """The curve of all parts in a row, each chosen after the ones before it have answered.
 
-    Gaussian, zero-concentrated and equal pure or approximate parts are joined in closed form first; a
+    Gaussian, zero-concentrated and equal pure parts are joined in closed form first; a
     `ComposedCurve` is built only if several families are left.
 
     Args:
@@ -40,6 +36,7 @@ def composed(parts: Iterable[Part]) -> PrivacyCurve:
         ValueError: If there is no part.
 
     Examples:
+        >>> from everhold.privacy.curves import GaussianCurve
         >>> composed([(GaussianCurve(1.0), 9), (GaussianCurve(4.0), 1)])
         GaussianCurve(mu=5.0)
     """
@@ -48,8 +45,8 @@ def composed(parts: Iterable[Part]) -> PrivacyCurve:
         raise ValueError("there is nothing to compose; pass at least one curve")
     joined: dict[Any, Part] = {}
     for curve, times in _flat(parts):
-        key, single, count = _family(curve, times)
-        joined[key] = _join(joined[key], (single, count)) if key in joined else (single, count)
+        family, single, count = curve._family(times)
+        joined[family] = single._joined(count, *joined[family]) if family in joined else (single, count)
     closed = [(curve.repeat(n), 1) if _has_closed_form(curve) else (curve, n) for curve, n in joined.values()]
     if not closed:
         return PureCurve(0.0)
@@ -66,29 +63,8 @@ def _flat(parts: Iterable[Part]) -> Iterable[Part]:
             yield curve, times
 
 
-def _family(curve: PrivacyCurve, times: int) -> tuple[Any, PrivacyCurve, int]:
-    """What curves can be joined by, and the curve as a multiple of a single one."""
-    if isinstance(curve, PureCurve):
-        return ("pure", curve.level), PureCurve(curve.level), curve.times * times
-    if isinstance(curve, ApproximateCurve):
-        single = ApproximateCurve(curve.level, curve.failure)
-        return ("approximate", single), single, curve.times * times
-    if isinstance(curve, GaussianCurve | ZeroConcentratedCurve):
-        return curve.kind, curve.repeat(times), 1
-    return curve, curve, times  # joined only with its equals
-
-
 def _has_closed_form(curve: PrivacyCurve) -> bool:
     return type(curve).repeat is not PrivacyCurve.repeat
-
-
-def _join(first: Part, second: Part) -> Part:
-    one, other = first[0], second[0]
-    if isinstance(one, GaussianCurve) and isinstance(other, GaussianCurve):
-        return GaussianCurve(math.hypot(one.mu, other.mu)), 1
-    if isinstance(one, ZeroConcentratedCurve) and isinstance(other, ZeroConcentratedCurve):
-        return ZeroConcentratedCurve(one.rho + other.rho), 1
-    return one, first[1] + second[1]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -108,6 +84,7 @@ class ComposedCurve(PrivacyCurve):
     Source: Doroshenko et al. 2022 (connect the dots); Zhu, Dong, Wang 2022 (a curve stands for its dominating pair).
 
     Examples:
+        >>> from everhold.privacy.curves import GaussianCurve
         >>> PureCurve(0.5).compose(GaussianCurve(1.0))
         ComposedCurve(parts=((GaussianCurve(mu=1.0), 1), (PureCurve(epsilon=0.5, times=1), 1)))
     """
@@ -119,7 +96,7 @@ class ComposedCurve(PrivacyCurve):
     def _log_delta(self, epsilon: Floats) -> Floats:
         if not epsilon.size:
             return epsilon
-        values = np.asarray(composed_distribution(self.parts).get_delta_for_epsilon(epsilon))
+        values = np.asarray(_distribution_of_all(self.parts).get_delta_for_epsilon(epsilon))
         with np.errstate(divide="ignore"):
             logs = np.log(np.clip(values, 0.0, 1.0))
         return np.where(epsilon >= self._largest_loss(), self._log_delta_at_infinity(), logs)
@@ -141,85 +118,6 @@ class ComposedCurve(PrivacyCurve):
     def to_dict(self) -> dict[str, Any]:
         """The curve as plain data, its parts as ``{"curve", "times"}``."""
         return {"kind": self.kind, "parts": [{"curve": c.to_dict(), "times": n} for c, n in self.parts]}
-
-
-def basic_composition(parts: Sequence[tuple[float, float]]) -> ApproximateCurve:
-    """Basic composition: the epsilons add up, and so do the deltas.
-
-    Args:
-        parts: Pairs ``(epsilon, delta)``, one for each mechanism.
-
-    Returns:
-        The curve of one ``(sum epsilon, sum delta)``-private mechanism.
-
-    Raises:
-        ValueError: If a parameter is out of range.
-
-    Source: Dwork, Roth 2014, Theorem 3.16.
-
-    Examples:
-        >>> basic_composition([(0.1, 0.0), (0.2, 1e-6)])
-        ApproximateCurve(epsilon=0.3..., delta=1e-06, times=1)
-    """
-    checked = [ApproximateCurve(epsilon, delta) for epsilon, delta in parts]
-    failure = math.fsum(part.failure for part in checked)
-    return ApproximateCurve(math.fsum(part.level for part in checked), min(1.0, failure))
-
-
-@dataclass(frozen=True, slots=True, repr=False, init=False)
-class AdvancedCompositionCurve(PrivacyCurve):
-    """Advanced composition with the constants of the book, as a curve; for comparison, `ApproximateCurve` is exact.
-
-    For every ``d > 0``, k mechanisms that are (e, f)-private are together private with
-    ``(sqrt(2k ln(1/d)) e + k e (e^e - 1), k f + d)``; from ``k e`` on basic composition takes over.
-
-    Args:
-        epsilon: e, non-negative and finite.
-        delta: f, in [0, 1].
-        times: k.
-
-    Raises:
-        ValueError: If an argument is out of range.
-
-    Source: Dwork, Roth 2014, Theorem 3.20.
-
-    Examples:
-        >>> AdvancedCompositionCurve(0.1, times=100).delta(4.0) > PureCurve(0.1, times=100).delta(4.0)
-        True
-    """
-
-    kind: ClassVar[str] = "advanced"
-
-    level: float
-    failure: float
-    times: int
-
-    def __init__(self, epsilon: float, delta: float = 0.0, times: int = 1) -> None:
-        single = ApproximateCurve(epsilon, delta, times)
-        object.__setattr__(self, "level", single.level)
-        object.__setattr__(self, "failure", single.failure)
-        object.__setattr__(self, "times", single.times)
-
-    def _log_delta(self, epsilon: Floats) -> Floats:
-        drift = self.times * self.level * math.expm1(min(self.level, 700.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            deviations = np.maximum(epsilon - drift, 0.0) / self.level
-        slack = np.where(epsilon >= self.times * self.level, -np.inf, -(deviations**2) / (2 * self.times))
-        return np.minimum(np.logaddexp(self._log_delta_at_infinity(), slack), 0.0)
-
-    def group(self, rows: int) -> AdvancedCompositionCurve:
-        """Advanced composition of the mechanisms' group parameters."""
-        single = ApproximateCurve(self.level, self.failure).group(rows)
-        return AdvancedCompositionCurve(single.level, single.failure, self.times)
-
-    def _largest_loss(self) -> float:
-        return self.level * self.times
-
-    def _log_delta_at_infinity(self) -> float:
-        return math.log(min(1.0, self.times * self.failure)) if self.failure > 0 else -math.inf
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"epsilon": self.level, "delta": self.failure, "times": self.times}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -299,3 +197,89 @@ def _log_decay(x: Floats) -> Floats:
 def _log_complement(log_probability: float) -> float:
     """``ln(1 - e^x)``."""
     return math.log1p(-math.exp(log_probability)) if log_probability < 0 else -math.inf
+
+
+# Privacy loss distributions: a curve stands for its dominating pair ---------------------------------------------------
+
+_STEPS_PER_SPREAD, _LARGEST_GRID = 1000, 200_000
+"""Grid steps for the spread of the total loss, and the most steps one curve may take."""
+
+
+@lru_cache(maxsize=32)
+def _distribution_of_all(parts: tuple[Part, ...]) -> Any:
+    """The ``PrivacyLossDistribution`` of all `parts`, pessimistic on its grid, by the package `dp-accounting`."""
+    library = _library()
+    spreads = [_spread(curve) for curve, _ in parts]
+    step = (
+        math.sqrt(math.fsum(times * s * s for (_, times), s in zip(parts, spreads, strict=True))) / _STEPS_PER_SPREAD
+        or 1.0
+    )
+    total: Any = None
+    for curve, times in parts:
+        single = _distribution(curve, step, library)
+        repeated = single.self_compose(times) if times > 1 else single
+        total = repeated if total is None else total.compose(repeated)
+    return total
+
+
+def _library() -> Any:
+    try:
+        return import_module("dp_accounting.pld.privacy_loss_distribution"), import_module("dp_accounting.pld.pld_pmf")
+    except ImportError as error:
+        raise ImportError(
+            "mixed composition of curves needs the package dp-accounting, which is not installed; "
+            "run: pip install 'everhold[accounting]'"
+        ) from error
+
+
+def _spread(curve: PrivacyCurve) -> float:
+    """A scale of the privacy loss: where the curve has fallen to a tenth of its start."""
+    start, floor = curve.delta(0.0), curve.delta(math.inf)
+    return curve.epsilon(max(0.1 * start, floor)) if floor < 0.1 * start else curve.epsilon(0.5 * (start + floor))
+
+
+def _distribution(curve: PrivacyCurve, step: float, library: Any) -> Any:
+    """Connect the dots of `curve` on multiples of `step`, mirrored to negative losses.
+
+    Neighbours are symmetric, so ``delta(-eps) = 1 - e^{-eps} (1 - delta(eps))`` bounds the divergence at
+    negative losses.
+    """
+    distributions, masses = library
+    reach = _reach(curve)
+    step_count = min(math.ceil(reach / step), _LARGEST_GRID) or 1
+    stride = math.ceil(reach / (step * step_count)) or 1
+    positive = np.arange(step_count + 1) * stride
+    deltas = np.asarray(curve.delta(positive * step))
+    shrink = np.exp(-positive[:0:-1] * step)
+    support = np.concatenate([-positive[:0:-1], positive])
+    values = np.concatenate([-np.expm1(-positive[:0:-1] * step) + shrink * deltas[:0:-1], deltas])
+    kept = _convex_hull(support * step, values)
+    pmf = masses.create_pmf_pessimistic_connect_dots(step, support[kept], values[kept])
+    return distributions.PrivacyLossDistribution(pmf)
+
+
+def _reach(curve: PrivacyCurve) -> float:
+    """A loss beyond which less than 1e-18 of delta is left to lose."""
+    floor = curve.delta(math.inf)
+    return min(curve._largest_loss(), curve.epsilon(min(1.0, floor + max(1e-18, floor * 1e-12))))
+
+
+def _convex_hull(epsilon: Floats, delta: Floats) -> NDArray[np.int64]:
+    """Indices of the lower convex hull in ``e^eps``: the divergence behind an upper bound is convex there."""
+    everything = np.arange(len(epsilon))
+    if np.all(_bend(epsilon[:-2], epsilon[1:-1], epsilon[2:], delta[:-2], delta[1:-1], delta[2:]) >= -1e-14):
+        return everything
+    hull: list[int] = []
+    for k in everything.tolist():
+        while len(hull) > 1:
+            i, j = hull[-2], hull[-1]
+            if _bend(epsilon[i], epsilon[j], epsilon[k], delta[i], delta[j], delta[k]) > 0:
+                break
+            hull.pop()
+        hull.append(k)
+    return np.asarray(hull)
+
+
+def _bend(e0: Any, e1: Any, e2: Any, d0: Any, d1: Any, d2: Any) -> Any:
+    """Change of slope at the middle point, times ``e^{e1}`` so that nothing overflows."""
+    return (d2 - d1) / np.expm1(e2 - e1) + (d1 - d0) / np.expm1(e0 - e1)

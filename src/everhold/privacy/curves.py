@@ -11,22 +11,22 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
-from everhold.privacy.kairouz import log_delta_pure
+from everhold.privacy.pure_composition import log_delta_pure
 
 __all__ = [
-    "ApproximateCurve",
+    "BoundedRangeCurve",
     "GaussianCurve",
     "PrivacyCurve",
     "PureCurve",
     "ZeroConcentratedCurve",
-    "positive",
+    "non_negative",
     "whole",
 ]
 
@@ -156,6 +156,14 @@ class PrivacyCurve(ABC):
         """The curve as plain data: ``{"kind": ..., **parameters}``."""
         return {"kind": self.kind, **self._parameters()}
 
+    def _family(self, times: int) -> tuple[Any, PrivacyCurve, int]:
+        """What curves are joined by (only with their equals, by default), and these as so many of a single one."""
+        return self, self, times
+
+    def _joined(self, times: int, other: Self, more: int) -> tuple[PrivacyCurve, int]:
+        """`times` of this curve and `more` of another of its family, as so many of one."""
+        return self, times + more
+
     def _largest_loss(self) -> float:
         """Smallest epsilon from which on delta stays at its limit."""
         return math.inf
@@ -208,73 +216,15 @@ class PureCurve(PrivacyCurve):
         """The same mechanisms, `times` as many; exact."""
         return PureCurve(self.level, self.times * whole(times, "times"))
 
+    def _family(self, times: int) -> tuple[Any, PureCurve, int]:
+        single = PureCurve(self.level)
+        return single, single, self.times * times
+
     def _largest_loss(self) -> float:
         return self.level * self.times
 
     def _parameters(self) -> dict[str, Any]:
         return {"epsilon": self.level, "times": self.times}
-
-
-@dataclass(frozen=True, slots=True, repr=False, init=False)
-class ApproximateCurve(PrivacyCurve):
-    """Exact worst case of `times` mechanisms in a row, each (`epsilon`, `delta`)-private.
-
-    Args:
-        epsilon: Privacy loss of one mechanism, non-negative and finite.
-        delta: Probability that one mechanism fails to keep it, in [0, 1].
-        times: Number of mechanisms, chosen adaptively.
-
-    Raises:
-        ValueError: If an argument is out of range.
-
-    Source: Kairouz, Oh, Viswanath 2015, Theorem 3.3: ``1 - (1-delta)^B (1 - pure(eps))``.
-
-    Examples:
-        >>> round(ApproximateCurve(0.1, 1e-6).delta(0.1), 12)
-        1e-06
-    """
-
-    kind: ClassVar[str] = "approximate"
-
-    level: float
-    failure: float
-    times: int
-
-    def __init__(self, epsilon: float, delta: float, times: int = 1) -> None:
-        if not 0 <= delta <= 1:
-            raise ValueError(f"delta is {delta}; expected a number in [0, 1]")
-        object.__setattr__(self, "level", non_negative(epsilon, "epsilon"))
-        object.__setattr__(self, "failure", float(delta))
-        object.__setattr__(self, "times", whole(times, "times"))
-
-    def _log_delta(self, epsilon: Floats) -> Floats:
-        log_kept = self._log_kept()
-        return np.logaddexp(_log1mexp(log_kept), log_kept + log_delta_pure(epsilon, self.level, self.times))
-
-    def group(self, rows: int) -> ApproximateCurve:
-        """Each mechanism is ``(h epsilon, delta (e^{h epsilon}-1)/(e^epsilon-1))``-private about h rows."""
-        rows = whole(rows, "rows")
-        steps = np.arange(rows) * self.level
-        with np.errstate(over="ignore"):
-            failure = min(1.0, self.failure * float(np.exp(steps).sum())) if self.failure > 0 else 0.0
-        return ApproximateCurve(rows * self.level, failure, self.times)
-
-    def repeat(self, times: int) -> ApproximateCurve:
-        """The same mechanisms, `times` as many; exact."""
-        return ApproximateCurve(self.level, self.failure, self.times * whole(times, "times"))
-
-    def _log_kept(self) -> float:
-        """Logarithm of the probability that no mechanism fails."""
-        return self.times * math.log1p(-self.failure) if self.failure < 1 else -math.inf
-
-    def _largest_loss(self) -> float:
-        return self.level * self.times
-
-    def _log_delta_at_infinity(self) -> float:
-        return _log1mexp(self._log_kept())
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"epsilon": self.level, "delta": self.failure, "times": self.times}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -319,6 +269,12 @@ class GaussianCurve(PrivacyCurve):
     def repeat(self, times: int) -> GaussianCurve:
         """Squared shifts add up; exact."""
         return GaussianCurve(math.sqrt(whole(times, "times")) * self.mu)
+
+    def _family(self, times: int) -> tuple[Any, GaussianCurve, int]:
+        return self.kind, self.repeat(times), 1
+
+    def _joined(self, times: int, other: Self, more: int) -> tuple[GaussianCurve, int]:
+        return GaussianCurve(math.hypot(self.mu, other.mu)), 1
 
     def _parameters(self) -> dict[str, Any]:
         return {"mu": self.mu}
@@ -369,8 +325,62 @@ class ZeroConcentratedCurve(PrivacyCurve):
         """The rho of mechanisms add up."""
         return ZeroConcentratedCurve(whole(times, "times") * self.rho)
 
+    def _family(self, times: int) -> tuple[Any, ZeroConcentratedCurve, int]:
+        return self.kind, self.repeat(times), 1
+
+    def _joined(self, times: int, other: Self, more: int) -> tuple[ZeroConcentratedCurve, int]:
+        return ZeroConcentratedCurve(self.rho + other.rho), 1
+
     def _parameters(self) -> dict[str, Any]:
         return {"rho": self.rho}
+
+
+@dataclass(frozen=True, slots=True, repr=False, init=False)
+class BoundedRangeCurve(PrivacyCurve):
+    """Exact worst case of a mechanism whose privacy losses about a row span at most ``epsilon``.
+
+    For neighbours ``x, x'`` all of ``ln M(x)(y)/M(x')(y)`` lie in one interval of length epsilon, which then contains
+    0. That is less than pure epsilon-privacy allows, where they span ``2 epsilon``: the curve starts at
+    ``tanh(epsilon/4)`` instead of ``tanh(epsilon/2)``. Several in a row are composed by privacy loss distributions.
+
+    Args:
+        epsilon: Width of the range, non-negative and finite.
+
+    Raises:
+        ValueError: If `epsilon` is negative or infinite.
+
+    Source: docs/theory, selection; Durfee, Rogers 2019 (bounded range); Dong, Durfee, Rogers 2020 (the worst laws).
+
+    Examples:
+        >>> round(BoundedRangeCurve(1.0).delta(0.0), 4), round(PureCurve(1.0).delta(0.0), 4)
+        (0.2449, 0.4621)
+        >>> BoundedRangeCurve(1.0).epsilon(0.0)
+        1.0
+    """
+
+    kind: ClassVar[str] = "bounded-range"
+
+    width: float
+
+    def __init__(self, epsilon: float) -> None:
+        object.__setattr__(self, "width", non_negative(epsilon, "epsilon"))
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        """``(1 - e^{-(w - eps)/2})^2 / (1 - e^{-w})``."""
+        left = np.maximum(self.width - epsilon, 0.0)
+        with np.errstate(divide="ignore"):
+            within = 2.0 * np.log(-np.expm1(-left / 2.0))
+        return within - math.log(-math.expm1(-self.width)) if self.width > 0 else within
+
+    def group(self, rows: int) -> BoundedRangeCurve:
+        """Step by step from row to row the ranges add up; exact."""
+        return BoundedRangeCurve(whole(rows, "rows") * self.width)
+
+    def _largest_loss(self) -> float:
+        return self.width
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"epsilon": self.width}
 
 
 FAR = 1e8
@@ -426,13 +436,6 @@ def _best_order(epsilon: Floats, rho: float) -> Floats:
     return order
 
 
-def _log1mexp(x: float) -> float:
-    """``ln(1 - e^x)`` for ``x <= 0``."""
-    if x == 0:
-        return -math.inf
-    return math.log(-math.expm1(x)) if x > -math.log(2) else math.log1p(-math.exp(x))
-
-
 def non_negative(value: float, name: str) -> float:
     """`value` as a float; ValueError unless it is non-negative and finite."""
     if not 0 <= value < math.inf:
@@ -446,10 +449,3 @@ def whole(value: int, name: str) -> int:
     if number < 1:
         raise ValueError(f"{name} is {value}; expected an integer of at least 1")
     return number
-
-
-def positive(value: float, name: str) -> float:
-    """A finite number above 0, or a ValueError that names it."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < math.inf:
-        raise ValueError(f"{name} is {value!r}; expected a finite number above 0, such as 1")
-    return float(value)

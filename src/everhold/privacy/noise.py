@@ -8,8 +8,10 @@ import math
 import operator
 import os
 import struct
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain, islice, repeat
 from typing import NoReturn, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,7 +19,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
-from everhold.privacy.discrete import discrete_gaussian_pmf
 from everhold.privacy.exact import discrete_gaussian, discrete_laplace
 
 __all__ = ["LARGEST_SCALE", "KeyedNoise", "Noise", "SecureNoise", "SeededNoise"]
@@ -26,7 +27,7 @@ LARGEST_SCALE = 2**56
 """Largest scale: a Laplace draw then leaves int64 with probability below exp(-127)."""
 
 _KEY_BYTES = 32
-_WORDS_AT_ONCE = 128
+_ZEROS = bytes(8 * 128)  # what a cipher turns into 128 words
 
 TABLE_SCALE = 1024
 """Up to this scale simulated Gaussians come from the exact table; above, a rounded normal is within 1e-7 of it."""
@@ -54,13 +55,43 @@ class Noise(Protocol):
         ...
 
 
-class SecureNoise:
+class _ExactNoise(ABC):
+    """Noise made with integers alone, from words that cannot be told from chance; no floating-point attack applies."""
+
+    __slots__ = ()
+
+    @property
+    def simulated(self) -> bool:
+        """False: nobody without the source can reproduce the draws."""
+        return False
+
+    def laplace(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
+        """Draw `size` integers with ``P[x]`` proportional to ``exp(-|x|/scale)``; 3 microseconds each in bulk."""
+        scale, size = _checked(scale, size)
+        words = self._source(stream, 12 * min(size, 1024))
+        return np.fromiter(map(discrete_laplace, repeat(scale, size), repeat(words)), dtype=np.int64, count=size)
+
+    def gaussian(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
+        """Draw `size` integers with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``; 5 microseconds each in bulk."""
+        scale, size = _checked(scale, size)
+        words = self._source(stream, 20 * min(size, 1024))
+        return np.fromiter(map(discrete_gaussian, repeat(scale, size), repeat(words)), dtype=np.int64, count=size)
+
+    @abstractmethod
+    def _source(self, stream: str, about: int) -> Iterator[int]:
+        """Endless uniform 64-bit integers, of which about so many will be used."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class SecureNoise(_ExactNoise):
     """Exact noise from the operating system's random source, fresh at every call.
 
-    Draws are made with integers alone, so that no floating-point attack applies. Random bytes are asked for in every
-    call and none is kept between calls: forked processes never share noise. There is no state to leak and no stream to
-    reproduce: `stream` is accepted and not used. The time of a draw depends on the value drawn. A draw outside int64,
-    possible with probability below exp(-127) at the largest scale, raises OverflowError.
+    Random bytes are asked for in every call and none is kept between calls: forked processes never share noise. There
+    is no state to leak and no stream to reproduce: `stream` is accepted and not used. The time of a draw depends on the
+    value drawn. A draw outside int64, possible with probability below exp(-127) at the largest scale, raises
+    OverflowError.
 
     Raises:
         ValueError: If a scale is outside [1, 2**56] or a size is negative.
@@ -75,28 +106,16 @@ class SecureNoise:
 
     __slots__ = ()
 
-    @property
-    def simulated(self) -> bool:
-        """False: the draws cannot be reproduced."""
-        return False
-
-    def laplace(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
-        """Draw `size` integers with ``P[x]`` proportional to ``exp(-|x|/scale)``; 3 microseconds each in bulk."""
-        return _draw(discrete_laplace, scale, size, words_each=12)
-
-    def gaussian(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
-        """Draw `size` integers with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``; 5 microseconds each in bulk."""
-        return _draw(discrete_gaussian, scale, size, words_each=20)
-
     def words(self, size: int, *, stream: str) -> NDArray[np.uint64]:
         """Draw `size` uniform 64-bit integers; 60 milliseconds for a million."""
-        return np.frombuffer(os.urandom(8 * _checked_size(size)), dtype=np.uint64)
+        return np.frombuffer(os.urandom(8 * _checked(1, size)[1]), dtype=np.uint64)
 
-    def __repr__(self) -> str:
-        return "SecureNoise()"
+    def _source(self, stream: str, about: int) -> Iterator[int]:
+        while True:
+            yield from struct.unpack(f"{about}Q", os.urandom(8 * about))
 
 
-class KeyedNoise:
+class KeyedNoise(_ExactNoise):
     """Exact noise from a secret key: the same key gives the same noise, and without it nobody can tell it from chance.
 
     A holdout that is set back draws the same noise for the same question again, so that asking it a thousand times
@@ -125,59 +144,39 @@ class KeyedNoise:
         self._key = key
         self._streams: dict[str, _Keystream] = {}
 
-    @property
-    def simulated(self) -> bool:
-        """False: without the key the draws cannot be reproduced."""
-        return False
-
-    def laplace(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
-        """Draw `size` integers with ``P[x]`` proportional to ``exp(-|x|/scale)``."""
-        return _drawn(discrete_laplace, *_checked(scale, size), self._stream(stream))
-
-    def gaussian(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
-        """Draw `size` integers with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``."""
-        return _drawn(discrete_gaussian, *_checked(scale, size), self._stream(stream))
-
     def words(self, size: int, *, stream: str) -> NDArray[np.uint64]:
         """Draw `size` uniform 64-bit integers; 30 milliseconds for a million."""
-        return self._stream(stream).take(_checked_size(size))
+        size = _checked(1, size)[1]
+        self._source(stream, size)
+        return self._streams[stream].take(size)
 
-    def _stream(self, name: str) -> _Keystream:
-        found = self._streams.get(name)
-        if found is None:
-            found = self._streams[name] = _Keystream(hmac.digest(self._key, name.encode(), "sha256"))
-        return found
-
-    def __repr__(self) -> str:
-        return "KeyedNoise()"
+    def _source(self, stream: str, about: int) -> Iterator[int]:
+        if stream not in self._streams:
+            self._streams[stream] = _Keystream(hmac.digest(self._key, stream.encode(), "sha256"))
+        return self._streams[stream].words
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("keyed noise cannot be pickled or copied; expected to be used where it was made")
 
 
 class _Keystream:
-    """Endless uniform 64-bit integers in a fixed order, one at a time or many at once."""
+    """Endless uniform 64-bit integers in a fixed order: `words` one at a time, `take` many at once."""
 
-    __slots__ = ("_cipher", "_ready")
+    __slots__ = ("_cipher", "_ready", "words")
 
     def __init__(self, key: bytes) -> None:
         self._cipher = Cipher(ChaCha20(key, nonce=bytes(16)), mode=None).encryptor()
-        self._ready: list[int] = []  # the next one is the last
+        self._ready: Iterator[int] = iter(())
+        self.words = chain.from_iterable(iter(self._refilled, None))
 
-    def __iter__(self) -> Iterator[int]:
-        return self
-
-    def __next__(self) -> int:
-        if not self._ready:
-            self._ready = self._more(_WORDS_AT_ONCE)[::-1].tolist()
-        return self._ready.pop()
+    def _refilled(self) -> Iterator[int]:
+        self._ready = iter(np.frombuffer(self._cipher.update(_ZEROS), dtype="<u8").tolist())
+        return self._ready
 
     def take(self, count: int) -> NDArray[np.uint64]:
-        first = np.array([self._ready.pop() for _ in range(min(count, len(self._ready)))], dtype=np.uint64)
-        return np.concatenate([first, self._more(count - len(first))])
-
-    def _more(self, count: int) -> NDArray[np.uint64]:
-        return np.frombuffer(self._cipher.update(bytes(8 * count)), dtype="<u8").astype(np.uint64)
+        first = np.fromiter(islice(self._ready, count), dtype=np.uint64)
+        more = np.frombuffer(self._cipher.update(bytes(8 * (count - len(first)))), dtype="<u8")
+        return np.concatenate([first, more])
 
 
 class SeededNoise:
@@ -230,7 +229,7 @@ class SeededNoise:
 
     def words(self, size: int, *, stream: str) -> NDArray[np.uint64]:
         """Draw `size` uniform 64-bit integers."""
-        return self._generator(stream).integers(0, 2**64, size=_checked_size(size), dtype=np.uint64)
+        return self._generator(stream).integers(0, 2**64, size=_checked(1, size)[1], dtype=np.uint64)
 
     def _generator(self, stream: str) -> np.random.Generator:
         generator = self._generators.get(stream)
@@ -244,41 +243,22 @@ class SeededNoise:
         return f"SeededNoise(seed={self._seed})"
 
 
-def _draw(sampler: Callable[[int, Iterator[int]], int], scale: int, size: int, *, words_each: int) -> NDArray[np.int64]:
-    scale, size = _checked(scale, size)
-    return _drawn(sampler, scale, size, _random_words(words_each * min(size, 1024)))
-
-
-def _drawn(
-    sampler: Callable[[int, Iterator[int]], int], scale: int, size: int, words: Iterator[int]
-) -> NDArray[np.int64]:
-    return np.fromiter((sampler(scale, words) for _ in range(size)), dtype=np.int64, count=size)
-
-
-def _random_words(count: int) -> Iterator[int]:
-    """Endless uniform 64-bit integers from the operating system, `count` for each request."""
-    while True:
-        yield from struct.unpack(f"{count}Q", os.urandom(8 * count))
-
-
 def _checked(scale: int, size: int) -> tuple[int, int]:
-    scale = operator.index(scale)
+    scale, size = operator.index(scale), operator.index(size)
     if not 1 <= scale <= LARGEST_SCALE:
         raise ValueError(f"scale is {scale}; expected an integer from 1 to 2**56, in units of the grid")
-    return scale, _checked_size(size)
-
-
-def _checked_size(size: int) -> int:
-    size = operator.index(size)
     if size < 0:
         raise ValueError(f"size is {size}; expected a non-negative integer")
-    return size
+    return scale, size
 
 
 @lru_cache(maxsize=64)
 def _gaussian_table(scale: int) -> NDArray[np.float64]:
     """Cumulative probabilities of the discrete Gaussian on an odd, symmetric support beyond which 1e-18 is left."""
-    reach = 9 * scale
-    cumulative = np.cumsum(discrete_gaussian_pmf(scale, np.arange(-reach, reach + 1)))
+    points = np.arange(-9 * scale, 9 * scale + 1)
+    # by Poisson summation; two terms are enough from scale 1 on
+    ripple = sum(math.exp(-2.0 * (math.pi * scale * k) ** 2) for k in (1, 2))
+    mass = math.sqrt(2.0 * math.pi) * scale * (1.0 + 2.0 * ripple)
+    cumulative = np.cumsum(np.exp(-0.5 * (points / scale) ** 2) / mass)
     cumulative[-1] = 1.0
     return cumulative

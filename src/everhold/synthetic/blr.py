@@ -19,7 +19,7 @@ from everhold.values.evaluation import UNIT
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.privacy.bounded_range import BoundedRangeCurve
+    from everhold.privacy.curves import BoundedRangeCurve
     from everhold.privacy.noise import Noise
 
 __all__ = ["BLR", "MOST_CANDIDATES", "candidate_tables", "small_table_error"]

@@ -5,14 +5,8 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from everhold.guarantees.published import (
-    gaussian_sample_failure,
-    jung_2020,
-    jung_2020_rows,
-    jung_pure_radius,
-    jung_radius,
-    laplace_sample_failure,
-)
+from everhold.guarantees.published import gaussian_sample_failure, jung_pure_radius, jung_radius, laplace_sample_failure
+from everhold.guarantees.published.jung2020 import jung_2020, jung_2020_rows
 from everhold.privacy.curves import GaussianCurve, PureCurve
 
 SESSION = {"overfits": 1, "confidence": 0.95, "slack": 0.0}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from everhold.guarantees.published import rogers_2020_monitor, rogers_2020_monitor_rows, rogers_width
+from everhold.guarantees.published import rogers_width
+from everhold.guarantees.published.rogers2020 import rogers_2020_monitor, rogers_2020_monitor_rows
 
 SESSION = {"queries": 1000, "overfits": 1, "confidence": 0.95, "slack": 0.0}
 

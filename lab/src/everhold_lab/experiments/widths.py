@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.errors import VacuousGuaranteeWarning
-from everhold.guarantees.published import hoeffding_radius
+from everhold.guarantees.published.splitting import hoeffding_radius
 from everhold.mechanisms import MECHANISMS
 from everhold.planning import plan
 from everhold_lab.audit.audit import audit_plan

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from everhold.arguments import positive
 from everhold.errors import DependenceError
-from everhold.privacy.curves import positive
 from everhold_lab.releases.one_shot import NoiseGrid, Release
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from everhold.arguments import positive
 from everhold.dependence.networks.factors import FactorModel
 from everhold.dependence.networks.models import Network
 from everhold.dependence.networks.quilts import Quilt, quilt_influence, quilts_by_distance
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.display import Display
 from everhold.errors import DependenceError
-from everhold.privacy.curves import positive
 from everhold_lab.releases import chain_quilts
 from everhold_lab.releases.network_quilts import remote_rows, tree_quilts
 from everhold_lab.releases.one_shot import NoiseGrid, Release

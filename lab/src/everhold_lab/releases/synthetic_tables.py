@@ -19,11 +19,11 @@ from scipy.special import erfc
 
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
-from everhold.guarantees.published.utility import small_database_rows
 from everhold.guarantees.transfer import leakage_bound
 from everhold.synthetic import BLR, MWEM, QueryFamily, Synthesizer, SyntheticTable
 from everhold.synthetic.base import ROUNDING, checked_count
 from everhold.synthetic.blr import MOST_CANDIDATES, candidate_tables
+from everhold_lab.theory.classical import small_database_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -7,7 +7,7 @@ the output for each data set. Contexts of probability zero are skipped; a ratio 
 
 Erratum 1: the proof of Zhao's Theorem 1 applies Lemma 2 backwards; both directions stand here. Erratum 5: what the
 paper builds on these lemmas for dependent rows (Theorems 1 to 3, Lemma 1) has an open gap; the lemmas have none. The
-statements themselves are in `everhold.guarantees.published`.
+statements themselves are in `everhold_lab.theory.thresholdout`.
 """
 
 from __future__ import annotations

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from everhold.arguments import fraction
 from everhold.errors import DependenceError
 from everhold.guarantees.concentration import hoeffding_radius
-from everhold.guarantees.published.bound import check_count, check_fraction, check_nonnegative
-from everhold.guarantees.published.max_information import dwork_theorem_19, dwork_theorem_20, p_value_threshold
+from everhold.guarantees.published.bound import check_count, check_nonnegative
 from everhold.privacy.curves import GaussianCurve
+from everhold_lab.theory.max_information import dwork_theorem_19, dwork_theorem_20, p_value_threshold
 
 if TYPE_CHECKING:
     from everhold.privacy.curves import PrivacyCurve
@@ -104,7 +105,7 @@ def corrected_level(
         ValueError: If an argument is out of its range.
         DependenceError: If what the model may be wrong about, and what training rows tell, use up the level.
     """
-    check_fraction("level", level)
+    fraction(level, "level")
     return p_value_threshold(_left_of(level, dependence), bits=bits, failure=failure)
 
 
@@ -155,7 +156,7 @@ def max_information_bits(
         ValueError: If an argument is out of its range.
     """
     check_count("rows", rows)
-    check_fraction("failure", failure)
+    fraction(failure, "failure")
     epsilon = curve.epsilon(0.0)
     if math.isinf(epsilon):
         return math.inf
@@ -182,7 +183,7 @@ def selected_level(level: float, *, log_inverse_weight: float, dependence: Depen
         ValueError: If an argument is out of its range.
         DependenceError: If what the model may be wrong about, and what training rows tell, use up the level.
     """
-    check_fraction("level", level)
+    fraction(level, "level")
     check_nonnegative("log_inverse_weight", log_inverse_weight)
     return _left_of(level, dependence) * math.exp(-log_inverse_weight)
 
@@ -237,7 +238,7 @@ def selected_radius(
         0.022
     """
     check_count("rows", rows)
-    check_fraction("confidence", confidence)
+    fraction(confidence, "confidence")
     check_nonnegative("log_inverse_weight", log_inverse_weight)
     level = log_inverse_weight - math.log(_left_of(1.0 - confidence, dependence))
     return float(hoeffding_radius(rows=_worth(rows, dependence), log_inverse_level=level))
@@ -267,7 +268,7 @@ def max_information_radius(
         0.016
     """
     check_count("rows", rows)
-    check_fraction("confidence", confidence)
+    fraction(confidence, "confidence")
     check_nonnegative("bits", bits)
     beta = _left_of(1.0 - confidence, dependence)
     if not 0.0 <= failure < beta:
@@ -313,7 +314,7 @@ def post_selection_radius(
         0.033
     """
     check_count("rows", rows)
-    check_fraction("confidence", confidence)
+    fraction(confidence, "confidence")
     beta = _left_of(1.0 - confidence, dependence, training_in_leakage=True)
     levels = beta * ndtr(np.array(_REACHES))  # what is left of beta when Z <= z sigma is asked for
     quantiles = ndtri(1.0 - levels / 2.0)

@@ -1,4 +1,4 @@
-"""The result type of the published statements, their uniform interface, and the checks they share."""
+"""What a published statement is and what it gives, in both directions, and the checks that all of them share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-__all__ = ["PublishedBound", "PublishedStatement", "SessionBound"]
+from everhold.arguments import fraction
+
+__all__ = ["PublishedBound", "PublishedStatement", "SessionBound", "check_count", "check_nonnegative", "check_session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,6 @@ class PublishedBound:
 
     Attributes:
         statement: Name of the statement, e.g. ``zhao_theorem_2``.
-        source: Authors, year and number in their paper.
         radius: Half-width in units of the query, in (0, 1); ``inf`` when no radius below 1 is promised.
         rows: Rows for which the radius holds, a whole number; ``inf`` when no number of rows will do.
         parameters: What the mechanism must be run with, and the free parameters at their optimum.
@@ -25,7 +26,6 @@ class PublishedBound:
     """
 
     statement: str
-    source: str
     radius: float
     rows: float
     parameters: Mapping[str, float] = field(default_factory=dict)
@@ -34,15 +34,27 @@ class PublishedBound:
 
 
 class SessionBound(Protocol):
-    """A statement about a whole session, as the planner calls it.
-
-    ``subject`` is the number of rows (then the radius is wanted) or the radius (then the rows are wanted).
-    """
+    """A statement about a whole session, as the planner calls it."""
 
     def __call__(
         self, subject: float, /, *, queries: int, overfits: int, confidence: float, slack: float
     ) -> PublishedBound:
-        """Evaluate the statement for `queries` adaptive questions, `overfits` of them above threshold."""
+        """Evaluate the statement.
+
+        Args:
+            subject: n, the rows at hand; or tau, the radius that is wished for, in (0, 1) and in units of the query.
+            queries: m or k, the adaptive questions, at least `overfits`.
+            overfits: B, those above threshold; not used where every answer has noise or rows of its own.
+            confidence: 1 - beta, in (0, 1).
+            slack: c, in [0, 1): budget is not spent while the training set is off by less than ``c tau``. Only
+                Thresholdout has it.
+
+        Returns:
+            The radius for the rows, or the rows for the radius, and what attains it.
+
+        Raises:
+            ValueError: If an argument is out of its range.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +64,14 @@ class PublishedStatement:
     Attributes:
         name: Name of the statement, the key in ``STATEMENTS``.
         source: Authors, year and number in their paper.
-        radius: ``radius(rows, *, queries, overfits, confidence, slack)``.
-        rows_needed: ``rows_needed(radius, *, queries, overfits, confidence, slack)``.
+        radius: From rows to a radius.
+        rows_needed: From a radius to rows.
     """
 
     name: str
     source: str
     radius: SessionBound
     rows_needed: SessionBound
-
-
-def check_fraction(name: str, value: float) -> None:
-    """Raise ValueError unless 0 < value < 1."""
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"{name} is {value!r}, expected a number strictly between 0 and 1; pass e.g. 0.05")
-
-
-def check_positive(name: str, value: float) -> None:
-    """Raise ValueError unless value is positive and finite."""
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name} is {value!r}, expected a positive finite number; pass a larger one")
 
 
 def check_nonnegative(name: str, value: float) -> None:
@@ -90,16 +90,11 @@ def check_session(*, queries: int, overfits: int, confidence: float, slack: floa
     """Raise ValueError unless the four arguments of a session make sense together."""
     check_count("queries", queries)
     check_count("overfits", overfits)
-    check_fraction("confidence", confidence)
+    fraction(confidence, "confidence")
     if overfits > queries:
         raise ValueError(f"overfits is {overfits}, above queries = {queries}; allow at most one overfit per question")
     if not 0.0 <= slack < 1.0:
         raise ValueError(f"slack is {slack!r}, expected a number in [0, 1); pass e.g. 1/3")
-
-
-def check_radius(radius: float) -> None:
-    """Raise ValueError unless a wished radius lies in (0, 1)."""
-    check_fraction("radius", radius)
 
 
 def whole_rows(rows: float) -> float:
@@ -108,14 +103,9 @@ def whole_rows(rows: float) -> float:
 
 
 def smallest_radius(rows_for: Callable[[float], float], rows: float) -> float:
-    """Invert a sample size: the smallest radius in (0, 1) whose rows suffice, ``inf`` if none does.
+    """Invert a sample size that falls in the radius: the smallest radius in (0, 1) whose rows suffice, or ``inf``.
 
-    Args:
-        rows_for: Rows needed for a radius, falling in the radius.
-        rows: Rows at hand.
-
-    Returns:
-        The radius, to a relative accuracy of 1e-12, on the side where `rows` is enough.
+    To a relative accuracy of 1e-12, on the side where `rows` is enough.
     """
     high = 1.0 - 1e-12
     if rows_for(high) > rows:

@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
+from everhold.arguments import fraction, positive
 from everhold.guarantees.published.bound import (
     PublishedBound,
+    PublishedStatement,
     check_count,
-    check_fraction,
     check_nonnegative,
-    check_positive,
-    check_radius,
     check_session,
     whole_rows,
 )
-from everhold.privacy.curves import GaussianCurve
-
-if TYPE_CHECKING:
-    from everhold.privacy.curves import PrivacyCurve
+from everhold.privacy.curves import GaussianCurve, PrivacyCurve
 
 __all__ = [
+    "JUNG_2020",
     "SampleFailure",
     "gaussian_sample_failure",
     "jung_2020",
@@ -45,8 +41,7 @@ Floats = NDArray[np.float64]
 SampleFailure = Callable[[float], float]
 """alpha to ``P[max_j |a_j - f_j(X)| >= alpha]``: how often an answer is that far from the sealed rows' average."""
 
-_STATEMENT = "jung_2020"
-_SOURCE = "Jung et al. 2020, transfer theorem, Gaussian mechanism"
+_NAME = "jung_2020"
 _POINTS = 61
 _ZOOM_POINTS = 21
 _ZOOMS = 4
@@ -60,7 +55,7 @@ def gaussian_sample_failure(scale: float, *, answers: int) -> SampleFailure:
     Raises:
         ValueError: If the scale is not positive or `answers` is below 1.
     """
-    check_positive("scale", scale)
+    positive(scale, "scale")
     check_count("answers", answers)
     return lambda alpha: min(1.0, 2.0 * answers * float(ndtr(-alpha / scale)))
 
@@ -71,7 +66,7 @@ def laplace_sample_failure(scale: float, *, answers: int) -> SampleFailure:
     Raises:
         ValueError: If the scale is not positive or `answers` is below 1.
     """
-    check_positive("scale", scale)
+    positive(scale, "scale")
     check_count("answers", answers)
     return lambda alpha: min(1.0, answers * math.exp(-alpha / scale))
 
@@ -101,8 +96,7 @@ def jung_radius(sample_failure: SampleFailure, curve: PrivacyCurve, confidence: 
         >>> round(jung_radius(failure, GaussianCurve(0.01), 0.95).radius, 3)
         0.078
     """
-    check_fraction("confidence", confidence)
-    beta = 1.0 - confidence
+    beta = 1.0 - fraction(confidence, "confidence")
 
     def radii(alphas: Floats, epsilons: Floats) -> Floats:
         lost = np.sqrt([sample_failure(alpha) for alpha in alphas])
@@ -136,8 +130,7 @@ def jung_pure_radius(sample_failure: SampleFailure, *, epsilon: float, rows: int
     """
     check_nonnegative("epsilon", epsilon)
     check_count("rows", rows)
-    check_fraction("confidence", confidence)
-    beta = 1.0 - confidence
+    beta = 1.0 - fraction(confidence, "confidence")
     bias = math.expm1(min(epsilon, 1.0))
 
     def radii(alphas: Floats, _: Floats) -> Floats:
@@ -171,15 +164,7 @@ def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float,
     With ``mu = sqrt(k)/(n sigma)`` and ``z = alpha/sigma`` the radius to minimise over z, eps and mu is
     ``z sqrt(k)/(n mu) + (e^eps - 1) + (sqrt(beta_s(z)) + sqrt(2 delta(eps; mu)))^2 / beta``.
 
-    Args:
-        rows: n, independent.
-        queries: k, adaptive.
-        overfits: Not used, every answer is released with noise.
-        confidence: 1 - beta, in (0, 1).
-        slack: Not used.
-
-    Raises:
-        ValueError: If an argument is out of its range.
+    Arguments and errors are those of every `SessionBound`; rows are independent.
 
     Source: Jung et al. 2020, transfer theorem; Gaussian mechanism.
     """
@@ -196,14 +181,8 @@ def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float,
 
 
 def jung_2020_rows(radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float) -> PublishedBound:
-    """Rows for a wished radius: the least ``z sqrt(k) / (mu (tau - everything else))``; see :func:`jung_2020`.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-
-    Source: Jung et al. 2020, transfer theorem; Gaussian mechanism.
-    """
-    check_radius(radius)
+    """Rows for a wished radius: the least ``z sqrt(k) / (mu (tau - everything else))``; see :func:`jung_2020`."""
+    fraction(radius, "radius")
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
 
     def log_rows(point: Floats) -> float:
@@ -215,7 +194,7 @@ def jung_2020_rows(radius: float, /, *, queries: int, overfits: int, confidence:
 
     least, point = _nelder_mead(log_rows, queries, radius**2 / 100.0)
     rows = whole_rows(math.exp(least))
-    return PublishedBound(_STATEMENT, _SOURCE, radius, rows, _gaussian_parameters(point, math.sqrt(queries) / rows))
+    return PublishedBound(_NAME, radius, rows, _gaussian_parameters(point, math.sqrt(queries) / rows))
 
 
 def _bias_and_losses(z: float, epsilon: float, mu: float, queries: int, beta: float) -> float:
@@ -229,11 +208,7 @@ def _nelder_mead(objective: Callable[[Floats], float], queries: int, noise: floa
     z = math.sqrt(2.0 * math.log(1e4 * queries))
     start = np.log([z, min(0.7, math.sqrt(5.0 * z * noise)), 5.0])
     found = minimize(
-        objective,
-        start,
-        method="Nelder-Mead",
-        bounds=_SEARCH,
-        options={"xatol": 1e-6, "fatol": 1e-9, "maxiter": 600},
+        objective, start, method="Nelder-Mead", bounds=_SEARCH, options={"xatol": 1e-6, "fatol": 1e-9, "maxiter": 600}
     )
     return float(found.fun), np.asarray(found.x, dtype=np.float64)
 
@@ -251,5 +226,8 @@ def _gaussian_parameters(point: Floats, noise: float) -> dict[str, float]:
 
 def _bound(radius: float, rows: float, parameters: dict[str, float]) -> PublishedBound:
     if radius < 1.0:
-        return PublishedBound(_STATEMENT, _SOURCE, radius, rows, parameters)
-    return PublishedBound(_STATEMENT, _SOURCE, math.inf, rows)
+        return PublishedBound(_NAME, radius, rows, parameters)
+    return PublishedBound(_NAME, math.inf, rows)
+
+
+JUNG_2020 = PublishedStatement(_NAME, "Jung et al. 2020 (P7), Gaussian mechanism", jung_2020, jung_2020_rows)

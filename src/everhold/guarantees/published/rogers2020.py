@@ -21,20 +21,18 @@ import math
 
 from scipy.optimize import minimize_scalar
 
+from everhold.arguments import fraction, positive
 from everhold.guarantees.published.bound import (
     PublishedBound,
+    PublishedStatement,
     check_count,
-    check_fraction,
-    check_positive,
-    check_radius,
     check_session,
     whole_rows,
 )
 
-__all__ = ["rogers_2020_monitor", "rogers_2020_monitor_rows", "rogers_width"]
+__all__ = ["ROGERS_2020_MONITOR", "rogers_2020_monitor", "rogers_2020_monitor_rows", "rogers_width"]
 
-_STATEMENT = "rogers_2020_monitor"
-_SOURCE = "Rogers et al. 2020, mutual information with a monitor; Gaussian mechanism"
+_NAME = "rogers_2020_monitor"
 
 
 def rogers_width(rows: int, *, queries: int, scale: float, confidence: float) -> float:
@@ -59,9 +57,8 @@ def rogers_width(rows: int, *, queries: int, scale: float, confidence: float) ->
     """
     check_count("rows", rows)
     check_count("queries", queries)
-    check_positive("scale", scale)
-    check_fraction("confidence", confidence)
-    beta = 1.0 - confidence
+    positive(scale, "scale")
+    beta = 1.0 - fraction(confidence, "confidence")
     odds = _best_odds(queries / (4.0 * rows * scale**2))
     return math.sqrt(odds / (2.0 * rows * beta)) + scale * math.sqrt(2.0 * math.log(4.0 * queries / beta))
 
@@ -71,18 +68,7 @@ def rogers_2020_monitor(
 ) -> PublishedBound:
     """Radius for k Gaussian answers, the noise scale optimised; it falls exactly like ``1/sqrt(n)``.
 
-    Args:
-        rows: n, independent.
-        queries: k, adaptive.
-        overfits: Not used, every answer is released with noise.
-        confidence: 1 - beta, in (0, 1).
-        slack: Not used.
-
-    Returns:
-        The radius (``inf`` from 1 on) and the noise scale that attains it.
-
-    Raises:
-        ValueError: If an argument is out of its range.
+    Arguments and errors are those of every `SessionBound`; rows are independent.
 
     Source: Rogers et al. 2020; see :func:`rogers_width`.
     """
@@ -91,24 +77,18 @@ def rogers_2020_monitor(
     width, scale = _scale_free(queries, 1.0 - confidence)
     radius = width / math.sqrt(rows)
     parameters = {"scale": scale / math.sqrt(rows)}
-    return PublishedBound(_STATEMENT, _SOURCE, radius if radius < 1.0 else math.inf, rows, parameters)
+    return PublishedBound(_NAME, radius if radius < 1.0 else math.inf, rows, parameters)
 
 
 def rogers_2020_monitor_rows(
     radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float
 ) -> PublishedBound:
-    """Rows for a wished radius: the inverse of :func:`rogers_2020_monitor`, same arguments.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-
-    Source: Rogers et al. 2020; see :func:`rogers_width`.
-    """
-    check_radius(radius)
+    """Rows for a wished radius: the inverse of :func:`rogers_2020_monitor`."""
+    fraction(radius, "radius")
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
     width, scale = _scale_free(queries, 1.0 - confidence)
     rows = whole_rows((width / radius) ** 2)
-    return PublishedBound(_STATEMENT, _SOURCE, radius, rows, {"scale": scale / math.sqrt(rows)})
+    return PublishedBound(_NAME, radius, rows, {"scale": scale / math.sqrt(rows)})
 
 
 def _best_odds(information: float) -> float:
@@ -136,3 +116,11 @@ def _scale_free(queries: int, beta: float) -> tuple[float, float]:
     bounds = (-12.0, math.log(queries) + 12.0)
     best = minimize_scalar(width_at, bounds=bounds, method="bounded", options={"xatol": 1e-9})
     return float(best.fun), scale_at(float(best.x))
+
+
+ROGERS_2020_MONITOR = PublishedStatement(
+    _NAME,
+    "Rogers et al. 2020, mutual information with a monitor",
+    rogers_2020_monitor,
+    rogers_2020_monitor_rows,
+)

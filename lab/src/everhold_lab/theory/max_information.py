@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 
-from everhold.guarantees.published.bound import check_count, check_fraction, check_nonnegative
+from everhold.arguments import fraction
+from everhold.guarantees.published.bound import check_count, check_nonnegative
 
 __all__ = [
     "dwork_theorem_17",
@@ -36,7 +37,7 @@ def dwork_theorem_17(transcripts: int, *, failure: float) -> float:
     """
     if transcripts < 1:
         raise ValueError(f"transcripts is {transcripts!r}, expected at least 1; count every transcript that can occur")
-    check_fraction("failure", failure)
+    fraction(failure, "failure")
     return math.log2(transcripts) - math.log2(failure)
 
 
@@ -68,7 +69,7 @@ def dwork_theorem_20(rows: int, *, epsilon: float, failure: float) -> float:
     """
     check_count("rows", rows)
     check_nonnegative("epsilon", epsilon)
-    check_fraction("failure", failure)
+    fraction(failure, "failure")
     return _BITS * (epsilon**2 * rows / 2.0 + epsilon * math.sqrt(rows * math.log(2.0 / failure) / 2.0))
 
 
@@ -110,7 +111,7 @@ def p_value_threshold(level: float, *, bits: float, failure: float = 0.0) -> flo
         >>> p_value_threshold(0.05, bits=3.0, failure=0.01)
         0.005
     """
-    check_fraction("level", level)
+    fraction(level, "level")
     check_nonnegative("bits", bits)
     if not 0.0 <= failure < level:
         raise ValueError(f"failure is {failure!r}, expected a number in [0, level = {level!r}); pass a smaller one")

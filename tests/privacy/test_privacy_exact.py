@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from everhold.privacy import SecureNoise, SeededNoise
-from everhold.privacy.lazy_uniform import below_exponential
+from everhold.privacy.exact import below_exponential
 
 SOURCES = {"secure": SecureNoise(), "seeded": SeededNoise(20)}
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from everhold.privacy import (
+from everhold_lab.theory.noise_laws import (
     discrete_gaussian_exceedance,
     discrete_gaussian_pmf,
     discrete_laplace_exceedance,

@@ -1,8 +1,7 @@
-"""Exact laws of the integer noise: probabilities and expected exceedances.
+"""Exact laws of the integer noise: probabilities, to enumerate mechanisms with, and expected exceedances.
 
 The discrete Laplace of scale t has ``P[x] = tanh(1/(2t)) e^{-|x|/t}``, the discrete Gaussian of scale s has
-``P[x] = e^{-x^2/(2 s^2)} / sum_y e^{-y^2/(2 s^2)}`` (Canonne, Kamath, Steinke 2020). Tests enumerate
-mechanisms with them; guarantees read the exceedances.
+``P[x] = e^{-x^2/(2 s^2)} / sum_y e^{-y^2/(2 s^2)}`` (Canonne, Kamath, Steinke 2020).
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from everhold.arguments import positive
 
 __all__ = [
     "discrete_gaussian_exceedance",
@@ -39,7 +40,7 @@ def discrete_laplace_pmf(scale: float, support: ArrayLike) -> NDArray[np.float64
         1.0
     """
     points = _integers(support)
-    return np.asarray(math.tanh(0.5 / _positive(scale)) * np.exp(-np.abs(points) / scale))
+    return np.asarray(math.tanh(0.5 / positive(scale, "scale")) * np.exp(-np.abs(points) / scale))
 
 
 def discrete_gaussian_pmf(scale: float, support: ArrayLike) -> NDArray[np.float64]:
@@ -60,7 +61,7 @@ def discrete_gaussian_pmf(scale: float, support: ArrayLike) -> NDArray[np.float6
         array([0.242 , 0.3989, 0.242 ])
     """
     points = _integers(support)
-    return np.asarray(np.exp(-0.5 * (points / _positive(scale)) ** 2) / _gaussian_mass(scale))
+    return np.asarray(np.exp(-0.5 * (points / positive(scale, "scale")) ** 2) / _gaussian_mass(scale))
 
 
 def discrete_laplace_exceedance(scale: float, threshold: ArrayLike) -> NDArray[np.float64]:
@@ -90,7 +91,7 @@ def discrete_laplace_exceedance(scale: float, threshold: ArrayLike) -> NDArray[n
     """
     above = np.abs(np.asarray(threshold, dtype=np.float64))
     first = np.floor(above)
-    at_first = np.exp(-first / _positive(scale)) / _twice_sinh(1.0 / scale)
+    at_first = np.exp(-first / positive(scale, "scale")) / _twice_sinh(1.0 / scale)
     value = at_first * (1.0 + (above - first) * math.expm1(-1.0 / scale))
     return np.asarray(value + np.maximum(-np.asarray(threshold, dtype=np.float64), 0.0))
 
@@ -117,7 +118,7 @@ def discrete_gaussian_exceedance(scale: float, threshold: float) -> float:
         0.3638
     """
     first = math.floor(threshold) + 1
-    points = np.arange(max(first, -math.ceil(40 * _positive(scale))), max(first, math.ceil(40 * scale)) + 1)
+    points = np.arange(max(first, -math.ceil(40 * positive(scale, "scale"))), max(first, math.ceil(40 * scale)) + 1)
     return float(np.sum((points - threshold) * discrete_gaussian_pmf(scale, points)))
 
 
@@ -132,12 +133,6 @@ def _gaussian_mass(scale: float) -> float:
 def _twice_sinh(x: float) -> float:
     """``2 sinh(x)``, infinite where it overflows."""
     return 2.0 * math.sinh(x) if x < 700 else math.inf
-
-
-def _positive(scale: float) -> float:
-    if not 0 < scale < math.inf:
-        raise ValueError(f"scale is {scale}; expected a positive finite number")
-    return scale
 
 
 def _integers(support: ArrayLike) -> NDArray[Any]:

@@ -4,9 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.guarantees.published import (
-    blanket_price,
+from everhold.guarantees.published.thresholdout import (
     independent_price,
+    zhao_theorem_2,
+    zhao_theorem_2_calibration,
+    zhao_theorem_2_rows,
+)
+from everhold.privacy.curves import PureCurve
+from everhold_lab.theory.thresholdout import (
+    blanket_price,
+    dwork_lemma_23_approximate,
+    dwork_lemma_23_pure,
     quilt_price,
     zhao_lemma_1,
     zhao_lemma_2,
@@ -14,26 +22,10 @@ from everhold.guarantees.published import (
     zhao_n_sharp,
     zhao_n_star,
     zhao_privacy,
-    zhao_theorem_2,
-    zhao_theorem_2_calibration,
-    zhao_theorem_2_rows,
     zhao_theorem_2_rows_as_printed,
 )
 
 SESSION = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
-
-
-def test_theorem_2_needs_the_rows_computed_by_hand():
-    sigma = (2 / 3) * 0.1 / (12 * math.log(4 * 1000 / 0.05))
-    by_hand = 9 * 10 / (4 * sigma * (0.1 / 6 / 3))
-
-    bound = zhao_theorem_2_rows(0.1, **SESSION)
-
-    assert bound.rows == pytest.approx(8.23e6, rel=0.01)
-    assert bound.rows == math.ceil(by_hand)
-    assert bound.parameters["scale"] == pytest.approx(4.921e-4, rel=1e-3)
-    assert bound.parameters["threshold"] == pytest.approx(2 / 30)
-    assert bound.proof_complete
 
 
 def test_theorem_2_evaluates_the_definition_of_n_sharp():
@@ -50,46 +42,7 @@ def test_the_printed_form_asks_for_too_few_rows():
     assert printed < zhao_theorem_2_rows(0.1, **SESSION).rows
 
 
-FAILURES = [1e-6, 0.05, 0.5, 0.999]
-SLACKS = [1e-6, 1 / 3, 0.99]
-COUNTS = [2, 3, 10, 10**6]
-
-
-def noise_failure(*, queries, failure, slack, moved):
-    """P2's noise with at most m overfits: some epoch's threshold, some comparison or some release too far off.
-
-    Half a beta is set aside for it. ``moved`` goes, in units of sigma, from the comparison's share to the threshold's.
-    """
-    tau = 0.5
-    sigma = zhao_theorem_2_calibration(tau, queries=queries, confidence=1 - failure, slack=slack).scale
-    room, log = (1 - slack) * tau / 4, math.log(4 * queries / failure)
-    threshold = sigma * (log + moved)
-    parts = math.exp(-threshold / sigma), math.exp(-(room - threshold) / (2 * sigma))
-    return queries * sum((*parts, math.exp(-(3 + slack) * tau / 4 / (4 * sigma))))
-
-
-@pytest.mark.parametrize("slack", SLACKS)
-@pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("queries", COUNTS)
-def test_theorem_2_stands_when_18_adds_the_two_probabilities(queries, failure, slack):
-    """Erratum 9: the printed proof takes the larger of them."""
-    repaired = noise_failure(queries=queries, failure=failure, slack=slack, moved=2 / 3 * math.log(2))
-    assert repaired <= failure / 2 * (1 + 1e-12)
-
-
-def test_the_split_of_theorem_2_as_printed_does_not_leave_room_for_the_sum():
-    assert noise_failure(queries=2, failure=0.5, slack=1e-6, moved=0.0) > 0.25
-
-
-@pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("slack", SLACKS)
-def test_theorem_2_stands_for_a_single_question_by_the_exact_tail(failure, slack):
-    q = failure / 4
-    released = q ** (0.75 * (3 + slack) / (1 - slack))
-    assert (4 * q**1.5 - q**3) / 3 + released <= failure / 2
-
-
-def test_privacy_is_the_sum_over_the_three_noises():
+def test_privacy_of_algorithm_1_is_the_sum_over_the_three_noises():
     scale, rows, overfits = 0.01, 500, 7
     threshold, comparison, answer = 1 / scale, 2 / (2 * scale), 1 / (4 * scale)
     assert zhao_privacy(rows, overfits=overfits, scale=scale) == pytest.approx(
@@ -159,7 +112,47 @@ def test_lemmas_2_and_3_invert_the_privacy_the_paper_prescribes(epsilon, nearby,
     assert zhao_lemma_2(epsilon) == epsilon
 
 
-@pytest.mark.parametrize("slack", [0.0, 1.0])
-def test_theorem_2_needs_a_slack_strictly_inside(slack):
-    with pytest.raises(ValueError, match="slack"):
-        zhao_theorem_2(1000, queries=10, overfits=1, confidence=0.95, slack=slack)
+def test_pure_privacy_is_the_sum_over_the_three_noises():
+    scale, rows, overfits = 0.01, 500, 7
+    threshold, comparison, answer = 1 / (2 * scale), 2 / (4 * scale), 1 / scale
+    assert dwork_lemma_23_pure(rows, overfits=overfits, scale=scale) == pytest.approx(
+        overfits * (threshold + comparison + answer) / rows
+    )
+
+
+@pytest.mark.parametrize("overfits", [1, 10, 1000])
+@pytest.mark.parametrize("delta", [0.5, 1e-2, 1e-8])
+@pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
+def test_approximate_privacy_covers_the_exact_composition_where_it_is_accepted(overfits, delta, share):
+    top = share * math.sqrt(8 * math.log(2 / delta) / overfits) * (1 - 1e-12)
+    printed = dwork_lemma_23_approximate(1000, overfits=overfits, scale=2 / (1000 * top), delta=delta)
+    assert printed == pytest.approx(math.sqrt(32 * overfits * math.log(2 / delta)) * top / 2)
+    assert PureCurve(top, times=overfits).epsilon(delta) <= printed
+
+
+def test_approximate_privacy_is_refused_where_it_is_false():
+    overfits, top, delta = 100, 10.0, 0.5
+    printed = math.sqrt(32 * overfits * math.log(2 / delta)) * top / 2
+    # Loss of the released answers alone, in [-5, 5] each: variance by Bhatia-Davis, tail by Cantelli.
+    shift = top / 2
+    mean = shift - 1 + math.exp(-shift)
+    variance = overfits * (shift - mean) * (shift + mean)
+    margin = 7.0
+    gap = overfits * mean - printed - margin
+    true_delta = (1 - variance / (variance + gap**2)) * -math.expm1(-margin)
+    assert true_delta > delta
+    with pytest.raises(ValueError, match="advanced composition"):
+        dwork_lemma_23_approximate(1000, overfits=overfits, scale=2 / (1000 * top), delta=delta)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: dwork_lemma_23_pure(0, overfits=1, scale=1.0),
+        lambda: dwork_lemma_23_approximate(10, overfits=0, scale=1.0, delta=0.1),
+        lambda: dwork_lemma_23_approximate(10, overfits=1, scale=1.0, delta=0.0),
+    ],
+)
+def test_bad_arguments_are_refused(call):
+    with pytest.raises(ValueError, match="expected"):
+        call()

@@ -1,20 +1,74 @@
 import itertools
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
-from everhold.guarantees.published import (
+from everhold.guarantees.published.splitting import hoeffding_radius
+from everhold_lab.theory.classical import (
     blr_error,
     blr_rows,
     exponential_utility,
+    hoeffding_failure,
     ladder_excess,
     ladder_failure,
     ladder_radius,
+    mcsherry_bias,
     small_database_rows,
 )
+
+
+@pytest.mark.parametrize("rows", [5, 40, 300])
+@pytest.mark.parametrize("probability", [0.5, 0.2])
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_hoeffding_covers_the_exact_binomial_tail(rows, probability, confidence):
+    radius = hoeffding_radius(rows, confidence=confidence)
+    far = np.abs(np.arange(rows + 1) / rows - probability) >= radius
+    tail = binom.pmf(np.arange(rows + 1), rows, probability)[far].sum()
+    assert tail <= 1 - confidence
+    assert hoeffding_failure(rows, radius=radius) == pytest.approx(1 - confidence)
+
+
+def test_a_small_radius_says_nothing():
+    assert hoeffding_failure(10, radius=0.01) == 1.0
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+@pytest.mark.parametrize("probability", [0.5, 0.1])
+def test_mcsherry_covers_every_choice_after_randomised_response(rows, epsilon, probability):
+    """The largest bias over all maps from transcripts to {f, 1 - f}: the sum of absolute contributions."""
+    keep = math.exp(epsilon) / (1 + math.exp(epsilon))
+    bias = 0.0
+    for seen in product([0, 1], repeat=rows):
+        contribution = 0.0
+        for bits in product([0, 1], repeat=rows):
+            law = math.prod(probability if bit else 1 - probability for bit in bits)
+            law *= math.prod(keep if bit == copy else 1 - keep for bit, copy in zip(bits, seen, strict=True))
+            contribution += law * (sum(bits) / rows - probability)
+        bias += abs(contribution)
+    assert 0 < bias <= mcsherry_bias(epsilon)
+    assert bias <= math.tanh(epsilon / 4)  # part (ii) of the proof of S1, and below the slides' epsilon
+    if rows == 1:
+        assert bias == pytest.approx(2 * probability * (1 - probability) * math.tanh(epsilon / 2))
+
+
+def test_mcsherry_by_hand_and_the_weaker_form_of_the_slides():
+    assert mcsherry_bias(0.5, delta=0.1) == pytest.approx(math.exp(0.5) - 0.9)
+    assert all(mcsherry_bias(epsilon, delta=0.01) <= 2 * epsilon + 0.01 for epsilon in np.linspace(0, 1, 101))
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.2, 0.49])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6])
+def test_the_bound_with_high_probability_of_the_slides_is_false_without_its_constants(epsilon, delta):
+    """P8 as printed, ``P[|h(S) - h(P)| > eps] <= delta^eps``: one fair coin, and a query fixed in advance."""
+    outcomes = (0, 1)
+    probability = sum(0.5 for bit in outcomes if abs(bit - 0.5) > epsilon)
+    assert probability > delta**epsilon
 
 
 def test_ladder_by_hand():
@@ -62,6 +116,11 @@ def test_the_exponential_mechanism_keeps_its_utility_exactly(epsilon, confidence
     worse = max(scores) - np.array(scores) > shortfall
     assert law[worse].sum() <= 1 - confidence
     assert shortfall == pytest.approx(2 / epsilon * math.log(len(scores) / (1 - confidence)))
+
+
+def test_the_integrated_tail_is_that_of_P11():
+    at = exponential_utility(1000, sensitivity=1.0, epsilon=2.0, confidence=0.9)  # scale b = 1
+    assert 1000 * math.exp(-at) == pytest.approx(0.1)
 
 
 def test_the_utility_can_fail_when_the_shortfall_is_cut():
@@ -116,6 +175,9 @@ def test_blr_rows_invert_the_error(error, share, queries, universe, epsilon):
 @pytest.mark.parametrize(
     "call",
     [
+        lambda: hoeffding_failure(10, radius=0.0),
+        lambda: mcsherry_bias(-0.1),
+        lambda: mcsherry_bias(0.1, delta=1.0),
         lambda: ladder_failure(10, excess=0.1, submissions=5, step=0.0),
         lambda: ladder_failure(10, excess=0.0, submissions=5, step=0.1),
         lambda: ladder_excess(0, submissions=5, step=0.1, failure=0.1),

@@ -1,4 +1,4 @@
-"""Regret of a choice among candidates: on the sealed rows, and on the population (S1 for minimisation).
+"""Regret of a choice among candidates on the population (S1 for minimisation); on the sealed rows: `exceedance`.
 
 Losses are means over rows in [0, 1]; scales, alpha and regrets are in the same units.
 """
@@ -8,25 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import erfc, lambertw
+from scipy.special import erfc
 
 from everhold.guarantees.transfer import leakage_bound
+from everhold.privacy.curves import PrivacyCurve
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from everhold.privacy.curves import PrivacyCurve
-
-__all__ = ["RegretBound", "exponential_exceedance", "minimisation_radius", "permute_and_flip_exceedance"]
+__all__ = ["RegretBound", "minimisation_radius"]
 
 Exceedance = Callable[[float], float]
-
-_CELLS, _ROUNDS = 1024, 4
-_BEYOND = 50.0  # scales past the point where a candidate is rare: nothing left to find
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,70 +37,6 @@ class RegretBound:
     epsilon: float
     form: str
     statement: str = "S1"
-
-
-def exponential_exceedance(*, alpha: float, scale: float, candidates: int) -> float:
-    """Greatest ``E(regret - alpha)_+`` of the exponential mechanism, ``b W((R-1) e^{-alpha/b-1})`` (S1).
-
-    The regret is that on the sealed rows, W the inverse of ``w e^w``. All losses are covered, and some attain it: all
-    candidates but the best equally bad. It is below the integral of the tail of P11, ``R b e^{-alpha/b}``.
-
-    Args:
-        alpha: Regret that is not counted, at least 0.
-        scale: ``b = 2 Delta / epsilon``, in the units of the loss.
-        candidates: R.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-
-    Examples:
-        >>> round(exponential_exceedance(alpha=0.0, scale=0.01, candidates=1000), 4)
-        0.0442
-    """
-    _check(alpha, scale, candidates)
-    return scale * float(lambertw((candidates - 1) * math.exp(-alpha / scale - 1.0)).real)
-
-
-def permute_and_flip_exceedance(*, alpha: float, scale: float, candidates: int) -> float:
-    """Greatest ``E(regret - alpha)_+`` of permute-and-flip (S1), rounded up by less than a part in 10,000.
-
-    ``max over p <= e^{-alpha/b} of (-b ln p - alpha) (1 - (1 - (1-p)^R) / (R p))``: all candidates but the best are
-    equally bad, each comes up with probability p. Never above that of the exponential mechanism, in the tail half of
-    it. The search encloses the maximum: on each cell the first factor is taken at one end, the second at the other.
-
-    Args:
-        alpha: Regret that is not counted, at least 0.
-        scale: ``b = 2 Delta / epsilon``, in the units of the loss.
-        candidates: R.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-
-    Examples:
-        >>> round(permute_and_flip_exceedance(alpha=0.0, scale=0.01, candidates=1000), 4)
-        0.0427
-    """
-    _check(alpha, scale, candidates)
-    first = low = alpha / scale
-    high = max(first, math.log(candidates)) + _BEYOND
-    most = 0.0
-    for _ in range(_ROUNDS):
-        edges = np.linspace(low, high, _CELLS + 1)
-        missed = _best_missed(edges, candidates)
-        upper = (edges[1:] - first) * missed[:-1]
-        most = float(upper.max())
-        promising = np.flatnonzero(upper >= float(((edges - first) * missed).max()))
-        low, high = float(edges[promising[0]]), float(edges[promising[-1] + 1])
-    return scale * most
-
-
-def _best_missed(exponent: NDArray[np.float64], candidates: int) -> NDArray[np.float64]:
-    """Chance ``1 - (1 - (1-p)^R) / (R p)`` that the best is not taken, rounded up; ``p = e^{-exponent}``."""
-    p = np.exp(-exponent)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        taken = -np.expm1(candidates * np.log1p(-p)) / (candidates * p)
-        exact = np.where(p > 0.0, 1.0 - taken + 4e-16, 0.0)
-    return np.minimum(exact, (candidates - 1) * p / 2.0)  # as 1/(1+k) >= 1 - k/2 for whole k
 
 
 def minimisation_radius(
@@ -139,6 +66,7 @@ def minimisation_radius(
     Source: docs/theory, selection.
 
     Examples:
+        >>> from everhold.guarantees.exceedance import permute_and_flip_exceedance
         >>> from everhold.privacy import PureCurve
         >>> def exceedance(alpha: float) -> float:
         ...     return permute_and_flip_exceedance(alpha=alpha, scale=2 / (0.05 * 20_000), candidates=100)
@@ -175,12 +103,3 @@ def _fixed_loss(rows: float, beta: float) -> float:
         raise ValueError(f"fixed_rows is {rows}; expected a positive number of effective rows, or None")
     gamma = math.sqrt(-math.log(beta) / (2.0 * rows))
     return gamma + math.sqrt(math.pi / (8.0 * rows)) * float(erfc(gamma * math.sqrt(2.0 * rows))) / beta
-
-
-def _check(alpha: float, scale: float, candidates: int) -> None:
-    if not 0.0 <= alpha < math.inf:
-        raise ValueError(f"alpha is {alpha}; expected a finite number of at least 0")
-    if not 0.0 < scale < math.inf:
-        raise ValueError(f"scale is {scale}; expected a positive finite number, 2 Delta / epsilon")
-    if candidates < 1:
-        raise ValueError(f"candidates is {candidates}; expected at least 1")
