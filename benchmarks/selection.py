@@ -12,11 +12,11 @@ import numpy as np
 
 from benchmarks.timing import compare
 from everhold.display import text_table
-from everhold.mechanisms import SparseVector
-from everhold.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy.noise import SecureNoise, SeededNoise
 from everhold.synthetic import MultiplicativeWeights
 from everhold.values.evaluation import UNIT
+from everhold_lab.releases import PermuteAndFlip, SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,9 @@ from tiny_worlds import World, binary_data, independent_law
 
 from everhold.guarantees.published import exponential_utility
 from everhold.guarantees.regret import exponential_exceedance, minimisation_radius, permute_and_flip_exceedance
-from everhold.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy import PureCurve
+from everhold_lab.releases.selection import PermuteAndFlip
 
 EXCEEDANCES = {ExponentialMechanism: exponential_exceedance, PermuteAndFlip: permute_and_flip_exceedance}
 BOTH = pytest.mark.parametrize("kind", EXCEEDANCES)

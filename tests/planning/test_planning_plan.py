@@ -14,10 +14,11 @@ from everhold.errors import VacuousGuaranteeWarning
 from everhold.guarantees.published import STATEMENTS, zhao_theorem_2_rows
 from everhold.holdout import Holdout
 from everhold.mechanisms import MECHANISMS, GaussianMechanism, GuessAndCheck, LaplaceMechanism, Thresholdout
-from everhold.planning import best_mechanism, best_radius, plan, queries_allowed, rows_needed
+from everhold.planning import best_mechanism, plan, queries_allowed, rows_needed
 from everhold.planning.inverse import published_bound, radius_of
 from everhold.planning.tuning import recommendable
 from everhold.planning.wish import LEAST_RADIUS, MOST_ROWS, Wish
+from everhold_lab.theory.candidates import best_radius
 
 ULP = 1e-12
 

@@ -1,6 +1,6 @@
 """Pictures of dependent rows: influence against distance, radius against correlation.
 
-They need the extra ``[plots]``; `everhold.charts.style.save_chart` saves them.
+They need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.charts.style import INK, styled
+from everhold.charts import INK, styled
 from everhold.dependence.series.influence import chain_influences
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.planning.inverse import radius_of

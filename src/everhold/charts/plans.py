@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.charts.style import INK, styled
+from everhold.charts import INK, styled
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS
 from everhold.planning.inverse import published_bound, published_statements, radius_of

@@ -6,7 +6,6 @@ from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source,
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.ladder import Ladder
 from everhold.mechanisms.privacy_budget import PrivacyBudget
-from everhold.mechanisms.sparse_vector import SparseVector
 from everhold.mechanisms.subsampling import RandomRows, Subsampling
 from everhold.mechanisms.thresholdout import Thresholdout
 
@@ -25,7 +24,6 @@ __all__ = [
     "Replies",
     "SampleSplitting",
     "Source",
-    "SparseVector",
     "State",
     "Subsampling",
     "Thresholdout",

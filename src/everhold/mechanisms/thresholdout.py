@@ -77,49 +77,6 @@ class Thresholdout(Mechanism):
             raise ValueError(f"threshold is {self.threshold}; expected a number of at least 0")
 
     @classmethod
-    def zhao2017(
-        cls, *, rows: int, queries: int, overfits: int, tolerance: float, confidence: float = 0.95,
-        slack: float = 1.0 / 3.0, **shared: Any,
-    ) -> Self:  # fmt: skip
-        """The calibration of Zhao 2017, Theorem 2 (P2): ``sigma = (1-c) tau/(12 ln(4m/beta))``, ``T = (1+c) tau/2``.
-
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of questions m.
-            overfits: Number of releases B.
-            tolerance: tau, the half-width that Theorem 2 is after; `promise` says what S1 proves for these rows.
-            confidence: 1 - beta, in (0, 1).
-            slack: c in (0, 1).
-            **shared: ``dependence`` and ``unit``, as in the constructor.
-        """
-        scale = (1.0 - slack) * tolerance / (12.0 * math.log(4.0 * queries / (1.0 - confidence)))
-        return cls(
-            rows=rows, queries=queries, overfits=overfits, confidence=confidence,
-            threshold=(1.0 + slack) * tolerance / 2.0,
-            threshold_scale=scale, comparison_scale=2.0 * scale, answer_scale=4.0 * scale, **shared,
-        )  # fmt: skip
-
-    @classmethod
-    def dwork2015(
-        cls, *, rows: int, queries: int, overfits: int, tolerance: float, confidence: float = 0.95, **shared: Any
-    ) -> Self:
-        """The calibration of Dwork et al., NIPS 2015, Theorem 25: ``sigma = tau/(96 ln(4m/beta))``, ``T = 3 tau/4``.
-
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of questions m.
-            overfits: Number of releases B.
-            tolerance: tau, the half-width that Theorem 25 is after; `promise` says what S1 proves for these rows.
-            confidence: 1 - beta, in (0, 1).
-            **shared: ``dependence`` and ``unit``, as in the constructor.
-        """
-        scale = tolerance / (96.0 * math.log(4.0 * queries / (1.0 - confidence)))
-        return cls(
-            rows=rows, queries=queries, overfits=overfits, confidence=confidence, threshold=0.75 * tolerance,
-            threshold_scale=2.0 * scale, comparison_scale=4.0 * scale, answer_scale=scale, **shared,
-        )  # fmt: skip
-
-    @classmethod
     def tuned(
         cls,
         *,

@@ -15,7 +15,7 @@ from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.guarantees.exceedance import comparison_exceedance
 from everhold.mechanisms.privacy_budget import CREDITS
-from everhold.mechanisms.sparse_vector import SparseVector, Verdict
+from everhold.mechanisms.selection import AboveThreshold
 from everhold.privacy.noise import LARGEST_SCALE
 from everhold.questions.preparation import paying
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, brief, digest, named, whole_price
@@ -177,11 +177,11 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
         mean = self.bound[0].to_mean(self.threshold)
         return mean if self._upwards else 1.0 - mean
 
-    def stream(self, mechanism: PrivacyBudget) -> SparseVector:
+    def stream(self, mechanism: PrivacyBudget) -> AboveThreshold:
         """AboveThreshold with the pure loss eps that the credits pay: ``eps^2/2``-zero-concentrated."""
         rho = self.credits / mechanism.credits * mechanism.curve().rho
-        return SparseVector.lyu_su_li(
-            epsilon=math.sqrt(2.0 * rho) * (1.0 - 1e-12), tops=1, sensitivity=mechanism.unit,
+        return AboveThreshold.tuned(
+            epsilon=math.sqrt(2.0 * rho) * (1.0 - 1e-12), sensitivity=mechanism.unit,
             threshold=round(self._mean_threshold * mechanism.steps),
         )  # fmt: skip
 
@@ -205,10 +205,9 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
         if not mechanism.can_pay(state, self.credits):
             return Drawn.refused(state)
         stream = self.stream(mechanism)
-        _, replies = stream.ask(stream.start(noise), seen if self._upwards else mechanism.steps - seen, noise)
-        tops = np.flatnonzero(replies.verdicts == Verdict.ABOVE).tolist()
+        found = stream.first(seen if self._upwards else mechanism.steps - seen, noise)
         answer = {
-            "value": tops[0] if tops else None, "low": None, "high": None, "source": "holdout",
+            "value": found, "low": None, "high": None, "source": "holdout",
             "within": self._within(mechanism),
         }  # fmt: skip
         state = replace(state, asked=state.asked + 1, overfits=state.overfits + self.credits)

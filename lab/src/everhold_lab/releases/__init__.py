@@ -1,8 +1,23 @@
-"""One-shot releases of the literature: a number that is told once, with noise for rows that depend on each other."""
+"""Releases of the literature that no holdout uses: numbers told once, other choices, published constants."""
 
 from everhold_lab.releases.gaussian_field import GaussianFieldMechanism
 from everhold_lab.releases.ladder_free import ParameterFreeLadder
 from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon
 from everhold_lab.releases.one_shot import Release
+from everhold_lab.releases.selection import PermuteAndFlip, QuantileRelease
+from everhold_lab.releases.sparse_vector import SparseVector
+from everhold_lab.releases.thresholdout import thresholdout_dwork2015, thresholdout_numeric, thresholdout_zhao2017
 
-__all__ = ["GaussianFieldMechanism", "MarkovQuiltMechanism", "ParameterFreeLadder", "Release", "composed_epsilon"]
+__all__ = [
+    "GaussianFieldMechanism",
+    "MarkovQuiltMechanism",
+    "ParameterFreeLadder",
+    "PermuteAndFlip",
+    "QuantileRelease",
+    "Release",
+    "SparseVector",
+    "composed_epsilon",
+    "thresholdout_dwork2015",
+    "thresholdout_numeric",
+    "thresholdout_zhao2017",
+]
