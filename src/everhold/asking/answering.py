@@ -54,7 +54,7 @@ def answer_from(
         statement=statement,
         confidence=mechanism.confidence,
         adaptive=mechanism.adaptive,
-        rows_worth=_worth(mechanism),
+        rows_worth=mechanism.rows_worth(),
         analyst=analyst,
         about=about,
     )
@@ -67,7 +67,7 @@ def refusal_of(
     """A refused question that the ledger does not hold."""
     return Answer(
         None, None, None, "refused", 0, remaining, question, False, statement,
-        mechanism.confidence, mechanism.adaptive, _worth(mechanism), analyst, about,
+        mechanism.confidence, mechanism.adaptive, mechanism.rows_worth(), analyst, about,
     )  # fmt: skip
 
 
@@ -83,15 +83,3 @@ def _outwards(bound: BoundQuery, low: float, high: float) -> tuple[float, float]
         return low, high
     step = 4.0 * max(math.ulp(least), math.ulp(most))
     return max(low - step, least), min(high + step, most)
-
-
-def _worth(mechanism: Mechanism) -> str:
-    """What the dependence of the rows costs, or what the mechanism needs of them, in words."""
-    if mechanism.one_law:
-        return "It holds only if all sealed rows are of one law (independent and identically distributed)."
-    if mechanism.dependence.binomial_tails:
-        return ""
-    if mechanism.reads_leakage:
-        return "Sealed rows that tell about each other make it wider than it would be for independent ones."
-    worth = int(mechanism.effective_rows(mechanism.rows))
-    return f"As they depend on each other, the {mechanism.rows:,} sealed rows are worth {worth:,} independent ones."

@@ -51,11 +51,6 @@ class KnownPart:
     guess: float | None
 
 
-def _after(state: State, charge: int) -> State:
-    """The public state after one more answer."""
-    return replace(state, asked=state.asked + 1, overfits=state.overfits + charge)
-
-
 def joint_answer(bound: BoundDerived, entries: Sequence[Committed], draft: Answer) -> Answer:
     """The answer that follows from those to the parts.
 
@@ -114,7 +109,8 @@ def joint_quote(
     for _ in order:
         prices.append(mechanism.quote(quiet))
         worst.append(mechanism.quote(unlucky))
-        quiet, unlucky = _after(quiet, prices[-1].charged_if_confirmed), _after(unlucky, worst[-1].charged_at_most)
+        quiet = quiet.after(charged=prices[-1].charged_if_confirmed)
+        unlucky = unlucky.after(charged=worst[-1].charged_at_most)
     if together:
         refused = mechanism.surely_answers(state, len(order)) < len(order)
     else:

@@ -27,7 +27,6 @@ from everhold.values.evaluation import UNIT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.privacy.curves import PrivacyCurve
     from everhold.privacy.noise import Noise
 
 __all__ = ["MARGIN", "AboveThreshold", "ExponentialMechanism", "QuantileBins", "chances_of", "gaps_of", "words_of"]
@@ -102,7 +101,7 @@ class ExponentialMechanism:
             if below_exponential(next(words), words, exponent=exponent, factor=above):
                 return chosen
 
-    def curve(self) -> PrivacyCurve:
+    def curve(self) -> BoundedRangeCurve:
         """Hockey-stick curve of one choice for one replaced row; exact for the family of all losses."""
         return BoundedRangeCurve(self.epsilon)
 

@@ -41,7 +41,7 @@ def tuned_mechanism(
     wish: dict[str, Any] = {"rows": rows, "queries": queries, "confidence": confidence}
     if kind.needs_guess:
         wish |= {"overfits": overfits, "slack": slack}
-    tuned: Mechanism = kind.tuned(**wish, dependence=dependence or Independent())  # type: ignore[attr-defined]
+    tuned: Mechanism = kind.tuned(**wish, dependence=dependence or Independent())
     return tuned
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -210,7 +210,7 @@ class AbovePurchase(Purchase["NDArray[np.int64]", FirstAbove]):
             "value": found, "low": None, "high": None, "source": "holdout",
             "within": self._within(mechanism),
         }  # fmt: skip
-        state = replace(state, asked=state.asked + 1, overfits=state.overfits + self.credits)
+        state = state.after(charged=self.credits)
         return Drawn(state, answer, self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> FirstAbove:

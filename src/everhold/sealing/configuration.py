@@ -23,7 +23,7 @@ from everhold.errors import (
 )
 from everhold.estimand import FEATURES, PUBLIC
 from everhold.ledger.chain import canonical
-from everhold.mechanisms import MECHANISMS, Mechanism, State
+from everhold.mechanisms import MECHANISMS, Mechanism, State, mechanism_from_dict
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning import best_mechanism, tuned_mechanism
 from everhold.planning.inverse import rows_needed_by
@@ -181,10 +181,7 @@ def check_settings(configuration: dict[str, Any]) -> None:
 
 def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
     """The mechanism as it was at creation."""
-    described = configuration["mechanism"]
-    kind = MECHANISMS[described["mechanism"]]
-    shared = {name: described[name] for name in ("rows", "queries", "confidence", "unit")}
-    return kind(**shared, dependence=dependence_from_dict(configuration["dependence"]), **described["parameters"])
+    return mechanism_from_dict(configuration["mechanism"], dependence_from_dict(configuration["dependence"]))
 
 
 def schema_from(configuration: dict[str, Any]) -> Schema:

@@ -65,7 +65,7 @@ class PermuteAndFlip(ExponentialMechanism):
         heads = np.flatnonzero(_heads(gaps, self.slope, noise, stream))
         return int(heads[uniform_below(len(heads), words_of(noise, stream))])
 
-    def curve(self) -> PureCurve:
+    def curve(self) -> PureCurve:  # type: ignore[override]  # another law has another curve
         """Pure epsilon."""
         return PureCurve(self.epsilon)
 
