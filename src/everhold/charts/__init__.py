@@ -10,7 +10,10 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any
 
+from everhold.mechanisms import MECHANISMS
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import altair as alt
@@ -19,7 +22,9 @@ __all__ = [
     "FAINT",
     "INK",
     "PAPER",
+    "coloured_lines",
     "html_page",
+    "mechanism_labels",
     "save_chart",
     "styled",
     "svg_text",
@@ -50,6 +55,41 @@ def styled(chart: Any, *, label_size: int = 12, grid: float = 1.0, frame: bool =
         .configure_title(color=INK, subtitleColor=INK, fontSize=14, anchor="start")
         .configure_view(stroke=FAINT if frame else None)
     )
+
+
+def coloured_lines(
+    points: list[dict[str, Any]], looks: Mapping[str, tuple[str, list[int]]], *, labels: str = "datum.label"
+) -> alt.Chart:
+    """Lines that differ in colour and dash.
+
+    Args:
+        points: With the name of their line under ``by``.
+        looks: Colour and dash of each line, by name, in the order of the legend.
+        labels: What the legend calls a line, as a Vega expression.
+    """
+    import altair as alt
+
+    names = list(looks)
+    colours, dashes = [look[0] for look in looks.values()], [look[1] for look in looks.values()]
+    legend = alt.Legend(
+        title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=300, labelExpr=labels
+    )
+    drawn: alt.Chart = (
+        alt.Chart({"values": points})
+        .mark_line(strokeWidth=2.2)
+        .encode(
+            color=alt.Color("by:N", scale=alt.Scale(domain=names, range=colours), legend=legend),
+            strokeDash=alt.StrokeDash("by:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
+        )
+    )
+    return drawn
+
+
+def mechanism_labels(**more: str) -> str:
+    """What a legend calls a line: its name, and what must be known beside it; ``more`` is by name of other lines."""
+    known = {name: kind.legend for name, kind in MECHANISMS.items() if kind.legend} | more
+    cases = (f"datum.label == '{name}' ? '{name} ({remark})' : " for name, remark in known.items())
+    return "".join(cases) + "datum.label"
 
 
 def svg_text(chart: alt.TopLevelMixin, *, title: str) -> str:

@@ -2,7 +2,7 @@
 
 from everhold.planning.inverse import queries_allowed, rows_needed
 from everhold.planning.plan import Plan, PlanLine, PublishedLine, plan
-from everhold.planning.tuning import best_mechanism, tuned_mechanism
+from everhold.planning.wish import best_mechanism, tuned_mechanism
 
 __all__ = [
     "Plan",

@@ -12,8 +12,7 @@ from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theor
 from everhold.mechanisms import MECHANISMS
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.search import largest_within, smallest_within
-from everhold.planning.tuning import recommendable, tuned_for
-from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius
+from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius, tuned_for
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
@@ -129,16 +128,14 @@ def radius_of(name: str, wish: Wish) -> float:
 
 def rows_needed_by(name: str, wish: Wish, radius: float) -> int | None:
     """The smallest number of rows with which one mechanism keeps the radius; None if no holdout can seal so many."""
-    return smallest_within(
-        _remembered(lambda rows: radius_of(name, wish.with_rows(rows))), radius, least=1, most=MOST_ROWS
-    )
+    radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, wish.with_rows(rows)))
+    return smallest_within(radius_at, radius, least=1, most=MOST_ROWS)
 
 
 def queries_allowed_by(name: str, wish: Wish, radius: float) -> int:
     """The largest number of questions for which one mechanism keeps the radius."""
-    return largest_within(
-        _remembered(lambda queries: radius_of(name, wish.with_queries(queries))), radius, most=MOST_QUERIES
-    )
+    radius_at = lru_cache(maxsize=None)(lambda queries: radius_of(name, wish.with_queries(queries)))
+    return largest_within(radius_at, radius, most=MOST_QUERIES)
 
 
 def published_statements(wish: Wish) -> tuple[str, ...]:
@@ -192,7 +189,7 @@ def _session(wish: Wish) -> _Session:
 
 def reaches(needed: dict[str, int | None], radius: float) -> None:
     """Raise ValueError if no mechanism that may be taken by default reaches the radius."""
-    if all(rows is None for name, rows in needed.items() if recommendable(MECHANISMS[name])):
+    if all(rows is None for name, rows in needed.items() if MECHANISMS[name].recommendable()):
         raise ValueError(
             f"radius is {radius}; no mechanism reaches it with the {MOST_ROWS:,} rows that a holdout can seal; "
             "wish for a larger radius, fewer questions or fewer overfits"
@@ -210,7 +207,3 @@ def _wish(
     planned = planned_overfits(overfits, queries)
     wish = {"rows": rows, "queries": queries, "overfits": planned, "confidence": confidence, "slack": slack}
     return Wish(**wish) if dependence is None else Wish(**wish, dependence=dependence)  # type: ignore[arg-type]
-
-
-def _remembered(radius: Callable[[int], float]) -> Callable[[int], float]:
-    return lru_cache(maxsize=None)(radius)
