@@ -1,4 +1,4 @@
-"""A mechanism is its own file and one line of the registry: a new one goes everywhere, and nobody else has to know it."""
+"""A mechanism is its own file and a line of the registry: a new one goes everywhere, and nobody else has to know it."""
 
 import importlib
 import inspect

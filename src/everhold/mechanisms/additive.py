@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from everhold.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
-from everhold.guarantees.transfer import TransferBound, leakage_bound, transferred_interval
+from everhold.guarantees.transfer import TransferBound, leakage_bound
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, usable_scales
 from everhold.privacy.curves import GaussianCurve, PureCurve
 
@@ -48,20 +48,6 @@ class Transferred(Mechanism):
     page: ClassVar[str] = "transfer"
     theorem: ClassVar[str] = TRANSFER
     reads_leakage: ClassVar[bool] = True
-
-    def transferred(
-        self, values: NDArray[np.float64], *, margin: float, epsilon: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Population values consistent with released answers (S2), with what the grid costs at either end.
-
-        Args:
-            values: Released answers, shape (...).
-            margin: ``alpha + (r(alpha) + leak(eps)) / beta``, without rounding.
-            epsilon: The eps of the bound.
-        """
-        step = self.row_step
-        margin += self.rounding - step  # the noise is rounded before the inversion, the rows are after it
-        return transferred_interval(values, margin=margin, epsilon=epsilon, rounded_down=step)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,10 +140,11 @@ class AdditiveNoise(TransferredPromise):
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Each sealed sum plus fresh noise, until the planned number of questions is used up."""
-        replies = Replies.refused(len(evaluations))
-        count = min(len(replies.values), self.queries - state.asked)
+        size, bound = len(evaluations.totals), self.bound
+        replies, count = Replies.refused(size), min(size, self.queries - state.asked)
         values = (evaluations.totals[:count, 0] + self._noise(noise, count)) / self.steps
-        replies.put(slice(0, count), values, self.interval(values, self.bound.alpha), Source.HOLDOUT)
+        ends = self.transferred(values, margin=bound.alpha + bound.excess, epsilon=bound.epsilon)
+        replies.put(slice(0, count), values, ends, Source.HOLDOUT)
         return state.after(asked=count, charged=count), replies
 
 

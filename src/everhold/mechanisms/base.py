@@ -20,6 +20,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
+from everhold.guarantees.transfer import transferred_interval
 from everhold.privacy.noise import LARGEST_SCALE
 from everhold.values.evaluation import UNIT, Evaluations
 
@@ -423,6 +424,20 @@ class Mechanism(ABC):
             reach = hoeffding_radius(rows=self.effective_rows(rows), log_inverse_level=log_inverse_level)
             low, high = low_mean - reach, high_mean + reach
         return low - self.rounding, high + self.rounding
+
+    def transferred(
+        self, values: NDArray[np.float64], *, margin: float, epsilon: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Population values consistent with released answers (S2), with what the grid costs at either end.
+
+        Args:
+            values: Released answers, shape (...).
+            margin: ``alpha + (r(alpha) + leak(eps)) / beta``, without rounding.
+            epsilon: The eps of the bound.
+        """
+        step = self.row_step
+        margin += self.rounding - step  # the noise is rounded before the inversion, the rows are after it
+        return transferred_interval(values, margin=margin, epsilon=epsilon, rounded_down=step)
 
     def effective_rows(self, rows: int) -> float:
         """Effective number of independent rows of ``rows`` of the sealed ones (S5)."""

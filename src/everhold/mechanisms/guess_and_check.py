@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
@@ -131,13 +131,8 @@ class GuessAndCheck(ChecksGuesses):
     ) -> Self:
         """The tolerance and the grid with the smallest radius for the wish; see `Mechanism.tuned`.
 
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of adaptive questions.
-            overfits: Releases that the tolerance has to survive; by default 10, or one for each question if fewer.
-            confidence: 1 - beta, in (0, 1).
-            slack: No budget is spent on guesses closer than slack times the tolerance to the population's value.
-            **shared: ``dependence`` and ``unit``, as in the constructor.
+        So many ``overfits`` has the tolerance to survive: by default 10, or one for each question if fewer. No budget
+        is spent on guesses closer than ``slack`` times the tolerance to the population's value.
         """
         check_slack(slack)
         planned = planned_overfits(overfits, queries)
@@ -155,7 +150,7 @@ class GuessAndCheck(ChecksGuesses):
         room = max(2.0 * last / (1.0 - self.slack), last + 0.5 / self.grid)
         return replace(self, tolerance=room + self.rounding)
 
-    @property
+    @cached_property
     def tree(self) -> QuestionTree:
         """The weighted tree of all questions that can be asked."""
         return QuestionTree(queries=self.queries, overfits=self.overfits, grid=self.grid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -90,14 +91,7 @@ class Ladder(Mechanism):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The step with the smallest radius for the wish; see `Mechanism.tuned`.
-
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of submissions.
-            confidence: 1 - beta, in (0, 1).
-            **shared: ``margin``, ``better``, ``dependence`` and ``unit``, as in the constructor.
-        """
+        """The step with the smallest radius for the wish; see `Mechanism.tuned`. Also takes ``margin`` and ``better``."""
         return with_best_grid(
             lambda grid: cls(rows=rows, queries=queries, confidence=confidence, grid=grid, **shared),
             lambda made: made.promise().radius,
@@ -117,7 +111,7 @@ class Ladder(Mechanism):
             "or a condition where not; nothing was charged"
         )
 
-    @property
+    @cached_property
     def tree(self) -> LadderTree:
         """The weighted tree of all submissions that can be made."""
         return LadderTree(queries=self.queries, levels=self.grid + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from scipy.optimize import brentq
@@ -104,7 +104,7 @@ class PrivacyBudget(GaussianNoise):
         "answer within what was stated with it, all of them at once, {holds}."
     )
 
-    @property
+    @cached_property
     def credits(self) -> int:
         """The whole budget."""
         return CREDITS * self.queries
@@ -219,9 +219,9 @@ class PrivacyBudget(GaussianNoise):
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Each sealed sum plus fresh noise of its own scale, while credits and questions last."""
-        replies = Replies.refused(len(evaluations))
+        replies = Replies.refused(len(evaluations.totals))
         if evaluations.tolerances is None:
-            count = self.surely_answers(state, len(evaluations))
+            count = self.surely_answers(state, len(replies.values))
             return self._answer(state, evaluations, slice(0, count), self.scale, noise, replies), replies
         for position, tolerance in enumerate(evaluations.tolerances.tolist()):
             scale = self.scale if math.isnan(tolerance) else self.scale_for(tolerance)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from everhold.guarantees.regret import exponential_exceedance
-from everhold.mechanisms.base import MOST_GRID_STEPS
 from everhold.privacy.bounded_range import BoundedRangeCurve
 from everhold.privacy.curves import PureCurve, positive
 from everhold.privacy.exact import uniform_below
@@ -163,7 +162,7 @@ class QuantileBins:
         unit: Grid steps of one row.
 
     Raises:
-        ValueError: If an attribute is out of its range or the bins are too narrow for floating-point numbers.
+        ValueError: If the quantile or an end is out of its range, or the bins are too narrow for floating-point numbers.
     """
 
     quantile: float
@@ -178,12 +177,6 @@ class QuantileBins:
             raise ValueError(f"quantile is {self.quantile}; expected a number in [0, 1], such as 0.5 for the median")
         if not -math.inf < self.low < self.high < math.inf:
             raise ValueError(f"low is {self.low} and high is {self.high}; expected finite numbers, low below high")
-        for name in ("bins", "rows", "unit"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
-        if self.steps > MOST_GRID_STEPS:
-            raise ValueError(f"rows is {self.rows}; expected at most {MOST_GRID_STEPS // self.unit} with this grid")
         if not bool(np.all(np.diff(self.edges) > 0.0)):
             raise ValueError(f"bins is {self.bins}; some would be empty intervals; expected fewer, or a wider range")
 

@@ -111,13 +111,8 @@ class Subsampling(TransferredPromise, FreshDraws):
     ) -> Self:
         """The share of coins with the smallest radius for the wish; see `Mechanism.tuned`.
 
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of adaptive questions.
-            confidence: 1 - beta, in (0, 1).
-            draws: Draws for each answer, the more the better; by default a million, and up to 16 times as many where
-                that lowers the radius by more than about a percent.
-            **shared: ``dependence`` and ``unit``, as in the constructor.
+        The more ``draws`` for each answer, the better; by default a million, and up to 16 times as many where that
+        lowers the radius by more than about a percent.
         """
         wish = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
         tuned = cls(**wish, draws=_TRIED_DRAWS[0] if draws is None else draws, coins=0.5)._with_best_coins()
@@ -202,15 +197,10 @@ class RandomRows(FreshDraws):
     def tuned(
         cls, *, rows: int, queries: int, confidence: float = 0.95, coins: float | None = None, **shared: Any
     ) -> Self:
-        """The number of draws with the smallest radius for the wish.
+        """The number of draws with the smallest radius for the wish; see `Mechanism.tuned`.
 
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of adaptive questions.
-            confidence: 1 - beta, in (0, 1).
-            coins: Probability with which a draw tosses a coin, in [0, 1); by default ``10 / rows``, beyond which hardly
-                anything is gained.
-            **shared: ``dependence`` and ``unit``, as in the constructor.
+        A draw tosses a coin with the probability ``coins`` in [0, 1); by default ``10 / rows``, beyond which hardly
+        anything is gained.
         """
         wish = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
         start = cls(**wish, draws=1, coins=min(_COINS_FOR_ALL_ROWS / max(rows, 1), 0.5) if coins is None else coins)

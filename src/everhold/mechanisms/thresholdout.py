@@ -92,13 +92,8 @@ class Thresholdout(ChecksGuesses, Transferred):
     ) -> Self:
         """The threshold and the scales with the smallest radius for the wish; see `Mechanism.tuned`.
 
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of adaptive questions.
-            overfits: Releases from the holdout; by default 10, or one for each question if they are fewer.
-            confidence: 1 - beta, in (0, 1).
-            slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-            **shared: ``dependence`` and ``unit``, as in the constructor.
+        So many ``overfits``, releases from the holdout, are planned: by default 10, or one for each question if fewer.
+        No budget is spent on guesses closer than ``slack`` times the radius to the population's value.
         """
         check_slack(slack)
         planned = planned_overfits(overfits, queries)
@@ -180,8 +175,9 @@ class Thresholdout(ChecksGuesses, Transferred):
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Training answers in runs; each release ends an epoch."""
-        replies = Replies.refused(len(evaluations))
-        count = min(len(evaluations), self.queries - state.asked) if state.charged < self.overfits else 0
+        size = len(evaluations.totals)
+        replies = Replies.refused(size)
+        count = min(size, self.queries - state.asked) if state.charged < self.overfits else 0
         totals, guesses = evaluations.totals.sum(axis=1)[:count], evaluations.guesses[:count]
         comparison = noise.laplace(self.scale_on_grid(self.comparison_scale), count, stream="comparison")
         distance = np.abs(totals - guesses) + comparison

@@ -11,6 +11,7 @@ from scipy.special import roots_legendre
 
 from everhold.guarantees.regret import permute_and_flip_exceedance
 from everhold.guarantees.transfer import transfer_radius, transferred_interval
+from everhold.mechanisms.base import MOST_GRID_STEPS
 from everhold.mechanisms.selection import MARGIN, ExponentialMechanism, QuantileBins, chances_of, gaps_of, words_of
 from everhold.privacy.curves import PureCurve
 from everhold.privacy.exact import uniform_below
@@ -144,6 +145,12 @@ class QuantileRelease(QuantileBins):
     selection: ExponentialMechanism
 
     def __post_init__(self) -> None:
+        for name in ("bins", "rows", "unit"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+        if self.steps > MOST_GRID_STEPS:
+            raise ValueError(f"rows is {self.rows}; expected at most {MOST_GRID_STEPS // self.unit} with this grid")
         super().__post_init__()
         if self.selection.sensitivity < self.unit:
             raise ValueError(
