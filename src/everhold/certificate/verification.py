@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -327,7 +326,8 @@ def _page_findings(page: str, document: Mapping[str, Any]) -> Iterator[str]:
 
 def _section_at(page: str, expected: str) -> str:
     """Where two pages begin to differ, by the section of the expected one."""
-    same = len(os.path.commonprefix([page, expected]))
+    differ = (place for place, (found, wanted) in enumerate(zip(page, expected, strict=False)) if found != wanted)
+    same = next(differ, min(len(page), len(expected)))
     before = expected[:same]
     begun = [name for name in (*SECTIONS, SIGNATURE) if f'<section id="everhold-{name}">' in before]
     if "</article>" in before:

@@ -162,7 +162,7 @@ class QuantileBins:
         unit: Grid steps of one row.
 
     Raises:
-        ValueError: If the quantile or an end is out of its range, or the bins are too narrow for floating-point numbers.
+        ValueError: If the quantile or an end is out of its range, or bins are too narrow for floating-point numbers.
     """
 
     quantile: float

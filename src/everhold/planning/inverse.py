@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theorem_2_rows
@@ -77,7 +77,7 @@ def rows_needed(
         35409
     """
     radius = check_radius(radius)
-    wish = _wish(1, queries, overfits, confidence, slack, dependence)
+    wish = _wish(dependence, rows=1, queries=queries, overfits=overfits, confidence=confidence, slack=slack)
     needed = {name: rows_needed_by(name, wish, radius) for name in MECHANISMS}
     reaches(needed, radius)
     return needed
@@ -116,7 +116,7 @@ def queries_allowed(
         34
     """
     radius = check_radius(radius)
-    wish = _wish(rows, MOST_QUERIES, overfits, confidence, slack, dependence)
+    wish = _wish(dependence, rows=rows, queries=MOST_QUERIES, overfits=overfits, confidence=confidence, slack=slack)
     return {name: queries_allowed_by(name, wish, radius) for name in MECHANISMS}
 
 
@@ -196,14 +196,6 @@ def reaches(needed: dict[str, int | None], radius: float) -> None:
         )
 
 
-def _wish(
-    rows: int,
-    queries: int,
-    overfits: int | None,
-    confidence: float,
-    slack: float,
-    dependence: DependenceModel | None,
-) -> Wish:
-    planned = planned_overfits(overfits, queries)
-    wish = {"rows": rows, "queries": queries, "overfits": planned, "confidence": confidence, "slack": slack}
-    return Wish(**wish) if dependence is None else Wish(**wish, dependence=dependence)  # type: ignore[arg-type]
+def _wish(dependence: DependenceModel | None, *, queries: int, overfits: int | None, **wish: Any) -> Wish:
+    dependence = Independent() if dependence is None else dependence
+    return Wish(queries=queries, overfits=planned_overfits(overfits, queries), dependence=dependence, **wish)
