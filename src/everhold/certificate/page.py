@@ -117,7 +117,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     also = (_ALSO_SEALED,) if rows.get("also_sealed_as") else ()
     shared = _labelled({name: mechanism[name] for name in ("name", "rows", "queries", "confidence", "unit")})
     proof = (("statement", theorem["statement"]), ("source", theorem["source"]), *_labelled(theorem["numbers"]))
-    lost = tuple((name, _value(privacy[name])) for name in ("epsilon", "delta") if privacy[name] is not None)
+    stated = tuple((name, _value(privacy[name])) for name in ("epsilon", "delta") if privacy[name] is not None)
     issued = (
         ("software", f"{issue['software']} {issue['version']}"),
         ("issued at", issue["issued_at"]),
@@ -135,7 +135,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
         Block("theorem", "Why it holds", (theorem["says"],), items=proof),
         _account(document["account"], mechanism["name"]),
         Block("ledger_head", "Where the ledger stands", (_LEDGER,), items=_labelled(document["ledger_head"])),
-        Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=lost),
+        Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=stated),
         Block("not_promised", "What is not promised", bullets=tuple(document["not_promised"]["items"])),
         Block("issue", "Issued", items=issued),
         Block(SIGNATURE, "Signature", (_CHECKING,), items=(*signed, *digests)),

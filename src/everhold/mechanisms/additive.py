@@ -24,17 +24,7 @@ if TYPE_CHECKING:
     from everhold.privacy.noise import Noise
     from everhold.values.evaluation import Evaluations
 
-__all__ = ["TRANSFER", "GaussianMechanism", "LaplaceMechanism", "Transferred", "TransferredPromise"]
-
-TRANSFER = (
-    "Because of the noise, what anybody sees can hardly depend on a single sealed row. Then answers that are close "
-    "to the averages over the sealed rows are close to the population's values too, however the questions were "
-    "chosen. With probability at least 1 - beta, every answer is within alpha + tanh(epsilon/4) + excess of the "
-    "population's value. Here excess = (r(alpha) + leak(epsilon)) / beta; r(alpha) bounds by how much the worst "
-    "answer is expected to be further than alpha from its sealed average; leak(epsilon) bounds what the answers "
-    "give away about a single row beyond a factor of exp(epsilon)."
-)
-"""What a certificate says of S1."""
+__all__ = ["GaussianMechanism", "LaplaceMechanism", "Transferred", "TransferredPromise"]
 
 _MOST_USEFUL_SCALE = 16.0  # of a mean in [0, 1]
 _FAR_OUT = 40.0  # standard deviations, beyond which lies less than e^-799
@@ -46,7 +36,14 @@ class Transferred(Mechanism):
     """What the mechanisms of S1 and S2 share."""
 
     page: ClassVar[str] = "transfer"
-    theorem: ClassVar[str] = TRANSFER
+    theorem: ClassVar[str] = (
+        "Because of the noise, what anybody sees can hardly depend on a single sealed row. Then answers that are close "
+        "to the averages over the sealed rows are close to the population's values too, however the questions were "
+        "chosen. With probability at least 1 - beta, every answer is within alpha + tanh(epsilon/4) + excess of the "
+        "population's value. Here excess = (r(alpha) + leak(epsilon)) / beta; r(alpha) bounds by how much the worst "
+        "answer is expected to be further than alpha from its sealed average; leak(epsilon) bounds what the answers "
+        "give away about a single row beyond a factor of exp(epsilon)."
+    )
     reads_leakage: ClassVar[bool] = True
 
 
