@@ -12,11 +12,10 @@ import numpy as np
 
 from benchmarks.timing import compare
 from everhold.display import text_table
-from everhold.mechanisms import SparseVector
-from everhold.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy.noise import SecureNoise, SeededNoise
 from everhold.values.evaluation import UNIT
-from everhold_lab.releases import MultiplicativeWeights
+from everhold_lab.releases import MultiplicativeWeights, PermuteAndFlip, SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -157,13 +157,13 @@ def test_the_last_questions_of_the_budget_can_be_spent_on_all_parts(tmp_path):
 def test_whether_all_parts_are_answered_is_seen_from_the_public_state():
     """Not from whether the guesses hold: that would tell for nothing that one of them is wrong."""
     mechanism = Thresholdout.tuned(rows=ROWS, queries=20, overfits=2)
-    assert mechanism.surely_answers(State(asked=3, overfits=0), 2) == 2
-    assert mechanism.surely_answers(State(asked=3, overfits=1), 2) == 1
-    assert mechanism.surely_answers(State(asked=19, overfits=0), 2) == 1
-    assert mechanism.surely_answers(State(asked=19, overfits=2), 2) == 0
+    assert mechanism.surely_answers(State(asked=3, charged=0), 2) == 2
+    assert mechanism.surely_answers(State(asked=3, charged=1), 2) == 1
+    assert mechanism.surely_answers(State(asked=19, charged=0), 2) == 1
+    assert mechanism.surely_answers(State(asked=19, charged=2), 2) == 0
     paid = PrivacyBudget.tuned(rows=ROWS, queries=20)
-    assert paid.surely_answers(State(asked=3, overfits=17 * CREDITS), 3) == 3
-    assert paid.surely_answers(State(asked=3, overfits=17 * CREDITS + 1), 3) == 2
+    assert paid.surely_answers(State(asked=3, charged=17 * CREDITS), 3) == 3
+    assert paid.surely_answers(State(asked=3, charged=17 * CREDITS + 1), 3) == 2
 
 
 @pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")

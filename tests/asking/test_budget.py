@@ -16,7 +16,7 @@ import everhold as eh
 from everhold import Holdout
 from everhold.certificate import verify_certificate
 from everhold.certificate.document import digest, signed_message
-from everhold.certificate.shape import misshapen
+from everhold.certificate.form import misshapen
 from everhold.errors import BudgetExhausted, EverholdWarning, QueryRejected
 from everhold.ledger import verify
 from everhold.ledger.chain import canonical

@@ -19,7 +19,7 @@ def entry(kind, charged):
 
 
 def told(mechanism, *entries):
-    state = State(asked=len(entries), overfits=sum(one.charged for one in entries))
+    state = State(asked=len(entries), charged=sum(one.charged for one in entries))
     return spending(mechanism, state, entries, delta=DELTA)
 
 
@@ -37,8 +37,8 @@ def mechanism_of(name):
 def test_what_was_told_grows_up_to_the_plan(name):
     mechanism = mechanism_of(name)
     price = 100 if name == "privacy_budget" else 1
-    states = [State(), State(asked=10, overfits=1 if name == "thresholdout" else 10 * price)]
-    states.append(State(asked=100, overfits=3 if name == "thresholdout" else 100 * price))
+    states = [State(), State(asked=10, charged=1 if name == "thresholdout" else 10 * price)]
+    states.append(State(asked=100, charged=3 if name == "thresholdout" else 100 * price))
     epsilons = [spending(mechanism, state, [], delta=DELTA).epsilon for state in states]
     assert epsilons[0] == 0.0
     assert 0.0 < epsilons[1] < epsilons[2]
@@ -72,8 +72,8 @@ def test_a_mix_is_composed_by_its_loss_distributions(budget):
 
 def test_the_epoch_in_progress_counts_for_thresholdout():
     mechanism = Thresholdout.tuned(rows=20_000, queries=100, overfits=3)
-    one = spending(mechanism, State(asked=5, overfits=0), [], delta=DELTA).epsilon
-    assert 0.0 < one < spending(mechanism, State(asked=5, overfits=1), [], delta=DELTA).epsilon
+    one = spending(mechanism, State(asked=5, charged=0), [], delta=DELTA).epsilon
+    assert 0.0 < one < spending(mechanism, State(asked=5, charged=1), [], delta=DELTA).epsilon
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, float("nan")])

@@ -6,7 +6,7 @@ from certificate_samples import FOLDER, SEED, make_sample
 
 import everhold
 from everhold.certificate import Certificate, verify_certificate
-from everhold.certificate.shape import SECTIONS
+from everhold.certificate.form import SECTIONS
 from everhold.errors import IntegrityError
 from everhold.ledger import LedgerStore, verify
 from everhold.mechanisms import MECHANISMS

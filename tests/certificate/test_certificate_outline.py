@@ -6,7 +6,7 @@ import pytest
 from certificate_samples import make_sample
 
 from everhold.certificate import verify_certificate
-from everhold.certificate.outline import _assumptions, outline
+from everhold.certificate.page import _assumptions, outline
 from everhold.dependence import BayesianNetwork, GaussianAR1, Groups, Independent, MarkovChain, MarkovNetwork
 from everhold.mechanisms import GaussianMechanism, GuessAndCheck
 

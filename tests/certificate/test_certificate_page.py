@@ -5,7 +5,8 @@ import pytest
 from certificate_samples import make_sample, replaced, signed_again
 
 from everhold.certificate import Certificate, verify_certificate
-from everhold.certificate.page import DATA_BEGIN, render_page
+from everhold.certificate.form import DATA_BEGIN
+from everhold.certificate.page import render_page
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 HOSTILE_NAME = "</h1><script>alert(1)</script><b onload='x'>&amp; ]]> \"quoted\" \u202eright to left\x00"

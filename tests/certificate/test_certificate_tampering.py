@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from everhold.certificate import verify_certificate
-from everhold.certificate.reading import MOST_BYTES
-from everhold.certificate.shape import SECTIONS, SOURCES, facts_of
+from everhold.certificate.form import MOST_BYTES, SECTIONS, SOURCES, facts_of
 from everhold.certificate.words import add_words
 from everhold.mechanisms import (
     GaussianMechanism,

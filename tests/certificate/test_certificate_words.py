@@ -5,7 +5,7 @@ from certificate_samples import make_sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.certificate.numbers import at_least, at_most, shown
+from everhold.certificate.words import at_least, at_most, shown
 from everhold.mechanisms import (
     MECHANISMS,
     Empirical,

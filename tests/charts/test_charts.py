@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from everhold.charts.style import plots_available, save_chart, svg_text
+from everhold.charts import save_chart, svg_text
+from everhold_lab.charts import plots_available
 from everhold_lab.charts.climb import ClimbPoint, climb_chart
 
 POINTS = (

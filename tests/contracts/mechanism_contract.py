@@ -88,8 +88,8 @@ class MechanismContract:
             assert max(value - low, high - value) <= radius + 1e-12
             assert after.asked == before.asked + 1
             assert charged == self.price * int(source == Source.HOLDOUT)
-            assert mechanism.reachable(State(after.asked, after.overfits))
-        assert replies[:, 4].sum() == states[-1].overfits
+            assert mechanism.reachable(State(after.asked, after.charged))
+        assert replies[:, 4].sum() == states[-1].charged
 
     @given(means=MEANS, seed=st.integers(0, 1000))
     @INHERITED
@@ -116,7 +116,7 @@ class MechanismContract:
         assert refused.any()
         assert np.all(np.diff(refused.astype(int)) >= 0)  # once refused, always refused
         assert mechanism.reachable(states[-1])
-        assert not mechanism.reachable(State(states[-1].asked + 1, states[-1].overfits + mechanism.most_charged))
+        assert not mechanism.reachable(State(states[-1].asked + 1, states[-1].charged + mechanism.most_charged))
         again, more = mechanism.answer_many(states[-1], self.evaluations(mechanism, means[:2]), SeededNoise(3))
         assert again == states[-1]
         assert np.all(more.sources == Source.REFUSED)
@@ -128,7 +128,7 @@ class MechanismContract:
         states, _ = self.run(mechanism, means, [1] * len(means), SeededNoise(seed))
         for state in states:
             sure = mechanism.surely_answers(state, 40)
-            public = State(state.asked, state.overfits)
+            public = State(state.asked, state.charged)
             assert sure == mechanism.surely_answers(public, 40) >= mechanism.surely_answers(public, 7)
             for surprising in (0.0, 1.0):
                 batch = self.evaluations(mechanism, [(surprising, 0.5)] * sure)
@@ -137,7 +137,7 @@ class MechanismContract:
                 assert np.all(replies.charged <= mechanism.most_charged)
 
     def test_the_noise_is_not_shown(self):
-        state = State(asked=3, overfits=1, carried_noise=987654321)
+        state = State(asked=3, charged=1, carried_noise=987654321)
         assert "987654321" not in repr(state)
         assert State.from_dict(json.loads(json.dumps(state.to_dict()))) == state
         evaluations = self.evaluations(self.mechanism(), [(0.123456789, 0.5)])

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import everhold as eh
 import everhold.dependence
 from everhold.certificate import Certificate, verify_certificate
-from everhold.certificate.outline import outline
+from everhold.certificate.page import outline
 from everhold.cli.application import app
 from everhold.cli.reference import help_text
 from everhold.dependence import MODELS, DependenceModel

@@ -123,7 +123,7 @@ class ExactLaw:
         """The state, with every value that an unread threshold can have."""
         if state.carried_noise != UNREAD:
             return [(state, 1.0)]
-        return [(type(state)(state.asked, state.overfits, x), mass) for x, mass in self.thresholds]
+        return [(type(state)(state.asked, state.charged, x), mass) for x, mass in self.thresholds]
 
 
 def hockey_stick(first, second, epsilon):

@@ -52,7 +52,7 @@ class LadderContract(MechanismContract):
             best, best_low, best_high = mechanism.best(after)
             assert best == value
             assert max(best - best_low, best_high - best) <= radius + 1e-12
-        assert replies[:, 4].sum() == states[-1].overfits
+        assert replies[:, 4].sum() == states[-1].charged
 
 
 class TestLadder(LadderContract):

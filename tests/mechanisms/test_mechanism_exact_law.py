@@ -183,7 +183,7 @@ def test_a_threshold_that_is_kept_after_a_release_is_caught(monkeypatch):
 
     def keeps(self, state, evaluations, noise):
         after, replies = honest(self, state, evaluations, noise)
-        return type(state)(after.asked, after.overfits, state.carried_noise), replies
+        return type(state)(after.asked, after.charged, state.carried_noise), replies
 
     monkeypatch.setattr(Thresholdout, "answer_many", keeps)
     kept = law_of_two_releases(mechanism, (1, 1, 1))

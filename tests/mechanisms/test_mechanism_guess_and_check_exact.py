@@ -58,7 +58,7 @@ class TinyWorld:
     def _after(self, possible, state, questions, query, guess):
         outcomes = {}
         for hits in np.unique(self.hits[query][possible]).tolist():
-            reply = self.reply(state.asked, state.overfits, hits, guess)
+            reply = self.reply(state.asked, state.charged, hits, guess)
             outcomes.setdefault(reply, []).append(hits)
         failed = 0.0
         for (after, _, low, high, source), hits in outcomes.items():
@@ -73,7 +73,7 @@ class TinyWorld:
     def _needless(self, state, truth, guess):
         """Whether a release contradicts ``|g - f(P)| >= T_j - conc_j``."""
         mechanism = self.mechanism
-        level = mechanism.tree.log_inverse_weight(asked=state.asked + 1, released=state.overfits) - np.log(
+        level = mechanism.tree.log_inverse_weight(asked=state.asked + 1, released=state.charged) - np.log(
             mechanism.beta
         )
         concentration = float(hoeffding_radius(rows=mechanism.rows, log_inverse_level=level))

@@ -38,7 +38,7 @@ def test_what_is_answered_never_costs_more_than_the_budget(tolerances, seed):
     answered = replies.sources == Source.HOLDOUT
     spent = sum((rho_of(MECHANISM, MECHANISM.scale_for(t)) for t in wished[answered]), Fraction(0))
     assert spent <= MECHANISM.queries * rho_of(MECHANISM, MECHANISM.scale)
-    assert state.overfits == replies.charged.sum() <= MECHANISM.credits
+    assert state.charged == replies.charged.sum() <= MECHANISM.credits
     assert state.asked == answered.sum() <= MECHANISM.queries
 
 
@@ -95,7 +95,7 @@ def test_intervals_are_as_wide_as_was_wished():
 def test_an_unaffordable_question_is_skipped_and_a_cheaper_one_answered():
     dear, cheap = MECHANISM.radius_at(MECHANISM.scale / 5), 0.3
     _, replies = MECHANISM.answer_many(
-        State(asked=5, overfits=MECHANISM.credits - CREDITS),
+        State(asked=5, charged=MECHANISM.credits - CREDITS),
         evaluations([0.5, 0.5], np.array([dear, cheap])),
         SeededNoise(0),
     )

@@ -76,7 +76,7 @@ def test_a_vector_costs_what_one_mean_costs_however_long_it_is():
         state, drawn = VectorNoise(MECHANISM, dimension).answer(
             State(), sums, SeededNoise(1), scale=MECHANISM.scale / 2
         )
-        assert (state.asked, state.overfits, drawn.charged) == (1, 4 * CREDITS, 4 * CREDITS)
+        assert (state.asked, state.charged, drawn.charged) == (1, 4 * CREDITS, 4 * CREDITS)
         assert len(drawn.values) == len(drawn.lows) == len(drawn.highs) == dimension
 
 
@@ -92,7 +92,7 @@ def test_one_draw_of_a_vector_is_as_private_as_one_mean(shift):
 
 
 def test_what_the_budget_does_not_pay_for_is_not_drawn():
-    before = State(asked=3, overfits=MECHANISM.credits - CREDITS + 1)
+    before = State(asked=3, charged=MECHANISM.credits - CREDITS + 1)
     sums = np.zeros(2, dtype=np.int64)
     assert VectorNoise(MECHANISM, 2).answer(before, sums, SeededNoise(1), scale=MECHANISM.scale) == (before, None)
 

@@ -14,10 +14,10 @@ from everhold.errors import VacuousGuaranteeWarning
 from everhold.guarantees.published import STATEMENTS, zhao_theorem_2_rows
 from everhold.holdout import Holdout
 from everhold.mechanisms import MECHANISMS, GaussianMechanism, GuessAndCheck, LaplaceMechanism, Thresholdout
-from everhold.planning import best_mechanism, best_radius, plan, queries_allowed, rows_needed
+from everhold.planning import best_mechanism, plan, queries_allowed, rows_needed
 from everhold.planning.inverse import published_bound, radius_of
-from everhold.planning.tuning import recommendable
 from everhold.planning.wish import LEAST_RADIUS, MOST_ROWS, Wish
+from everhold_lab.theory.candidates import best_radius
 
 ULP = 1e-12
 
@@ -49,7 +49,7 @@ def test_no_published_bound_is_below_ours():
 @pytest.mark.parametrize(("rows", "queries", "failure"), GRID[::17])
 def test_the_best_line_is_the_least_of_all(rows, queries, failure):
     made = plan(**wish(rows, queries, failure))
-    everyone = [line for line in made.lines if recommendable(MECHANISMS[line.mechanism])]
+    everyone = [line for line in made.lines if MECHANISMS[line.mechanism].recommendable()]
     published = [line for line in made.published if line.statement != "hoeffding_splitting"]  # for rows of one law
     others = [line.radius for line in (*everyone, *published)]
     assert made.best.radius <= min(radius for radius in others if radius is not None) + ULP

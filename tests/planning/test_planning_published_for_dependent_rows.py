@@ -6,10 +6,11 @@ import pytest
 
 from everhold.dependence import DependenceModel, Groups, Independent
 from everhold.guarantees.published import zhao_theorem_2_rows
-from everhold.planning import best_radius, plan
+from everhold.planning import plan
 from everhold.planning.inverse import published_bound, published_rows_needed, published_statements
 from everhold.planning.wish import LEAST_RADIUS, Wish
 from everhold_lab.theory.bayesian_privacy import chain_privacy_for
+from everhold_lab.theory.candidates import best_radius
 
 LABEL = "published, proof incomplete"
 SESSION = {"queries": 100, "overfits": 2, "confidence": 0.95, "slack": 1 / 3}

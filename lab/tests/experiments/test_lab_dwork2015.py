@@ -13,7 +13,7 @@ from lab_games import played
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from everhold.charts.style import svg_text
+from everhold.charts import svg_text
 from everhold.mechanisms import GuessAndCheck
 from everhold.privacy.noise import SeededNoise
 from everhold.values.evaluation import clip_to_grid

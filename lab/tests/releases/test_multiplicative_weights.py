@@ -201,7 +201,7 @@ def test_guess_and_check_needs_no_more_releases_than_the_bound():
     gap, error = float(mechanism._threshold(mechanism._concentration(1, 0))), 0.5 / mechanism.grid
     for question in matrix_of(family):
         session, _ = maker.ask(session, question, histogram, noise)
-    assert session.weights.updates == session.state.overfits > 0
+    assert session.weights.updates == session.state.charged > 0
     assert session.weights.updates <= session.weights.most_updates(gap, error=error)
 
 

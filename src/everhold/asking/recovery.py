@@ -56,7 +56,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
         after = mechanism.after_loss(state, asked=asked, charged=charged, noise=noise)
     except ValueError as reason:
         raise _cannot(str(reason)) from None
-    questions, charges = after.asked - state.asked, after.overfits - state.overfits
+    questions, charges = after.asked - state.asked, after.charged - state.charged
     public = {"kind": RECOVERY, "questions": questions, "charges": charges, "generation": generation, "act": act}
     shown = f"recovery: {questions:,} lost questions, charged {charges:,}, count as spent"
 

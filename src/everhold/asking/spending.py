@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_float, brief
 from everhold.display import Display, at_most
-from everhold.mechanisms import PrivacyBudget, Thresholdout
-from everhold.privacy import BoundedRangeCurve, GaussianCurve, PrivacyCurve, PureCurve, ZeroConcentratedCurve
+from everhold.privacy import BoundedRangeCurve, GaussianCurve, PrivacyCurve, ZeroConcentratedCurve
 from everhold.privacy.composition import composed
 
 if TYPE_CHECKING:
@@ -85,39 +84,25 @@ def spending(
     if not _LEAST_DELTA <= as_float(delta) < 1.0:
         raise ValueError(f"delta is {brief(delta)}; expected a number from {_LEAST_DELTA:g} to below 1, such as 1e-6")
     delta = float(delta)
-    planned = mechanism.curve()
-    if planned is None or simulated:
+    planned, so_far = mechanism.curve(), mechanism.told(state)
+    if planned is None or so_far is None or simulated:
         return Spending(delta, state.asked, None, None, None)
-    grid = mechanism.rounding  # covers the difference between discrete and continuous noise, too
-    if isinstance(mechanism, PrivacyBudget):
-        grid += mechanism.beyond_gaussian
-    told = [entry for entry in entries if entry.charged]
-    fixed = _if_fixed(mechanism, told, delta=delta) if isinstance(mechanism, PrivacyBudget) and told else None
-    epsilon = _so_far(mechanism, state).epsilon(delta) + (grid if state.asked else 0.0)
+    grid = mechanism.beyond_curve  # covers the difference between discrete and continuous noise
+    fixed = _if_fixed(mechanism, [entry for entry in entries if entry.charged], delta=delta)
+    epsilon = so_far.epsilon(delta) + (grid if state.asked else 0.0)
     if fixed is not None:  # the composition of a mix rounds up and may gain nothing
         fixed = fixed + grid if fixed + grid < epsilon else None
     return Spending(delta, state.asked, epsilon, fixed, planned.epsilon(delta) + grid)
 
 
-def _so_far(mechanism: Mechanism, state: State) -> PrivacyCurve:
-    """The curve of the answers so far, valid however they were chosen."""
-    nothing = PureCurve(0.0)
-    if isinstance(mechanism, PrivacyBudget):
-        return ZeroConcentratedCurve(mechanism.curve().rho * state.overfits / mechanism.credits)
-    if isinstance(mechanism, Thresholdout):  # the epoch in progress has told of its threshold
-        epochs = min(state.overfits + 1, mechanism.overfits) if state.asked else 0
-        return dataclasses.replace(mechanism, overfits=epochs).curve() if epochs else nothing
-    asked = dataclasses.replace(mechanism, queries=state.asked) if state.asked else None
-    return (None if asked is None else asked.curve()) or nothing
-
-
-def _if_fixed(mechanism: PrivacyBudget, told: list[Entry], *, delta: float) -> float | None:
-    """Epsilon of the mix by privacy loss distributions; None where the package is missing or there are too many."""
+def _if_fixed(mechanism: Mechanism, told: list[Entry], *, delta: float) -> float | None:
+    """Epsilon of the mix by privacy loss distributions; None without prices or the package, or with too many parts."""
     mix = Counter((_family(entry), entry.charged) for entry in told)
-    if len(mix) > _MOST_PARTS:
+    losses = {charged: mechanism.loss_of(charged) for _, charged in mix}
+    priced = {charged: loss for charged, loss in losses.items() if loss is not None}
+    if not priced or len(mix) > _MOST_PARTS:
         return None
-    share = mechanism.curve().rho / mechanism.credits
-    parts = [(_curve(family, share * charged), count) for (family, charged), count in mix.items()]
+    parts = [(_curve(family, priced[charged]), count) for (family, charged), count in mix.items()]
     try:
         return composed(parts).epsilon(delta)
     except ImportError:

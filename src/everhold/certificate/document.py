@@ -11,10 +11,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.outline import outline
-from everhold.certificate.page import render_fragment, render_page
-from everhold.certificate.reading import Malformed, read_document
-from everhold.certificate.shape import FORMAT, FORMAT_FIELD, SECTIONS, SIGNATURE, SOURCES, misshapen
+from everhold.certificate.form import (
+    FORMAT,
+    FORMAT_FIELD,
+    SECTIONS,
+    SIGNATURE,
+    SOURCES,
+    Malformed,
+    misshapen,
+    read_document,
+)
+from everhold.certificate.page import outline, render_fragment, render_page
 from everhold.certificate.words import add_words
 from everhold.display import Display
 from everhold.errors import IntegrityError
@@ -67,7 +74,7 @@ class Certificate(Display):
             IntegrityError: If the file does not hold a certificate.
         """
         try:
-            return cls(read_document(path).document)
+            return cls(read_document(path)[0])
         except (Malformed, ValueError) as fault:
             raise IntegrityError(f"the file is not a certificate: {fault}; expected one that everhold saved") from None
 

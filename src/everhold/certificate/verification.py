@@ -17,15 +17,13 @@ from everhold.certificate.document import (
     signed_message,
     software_version,
 )
+from everhold.certificate.form import SECTIONS, SIGNATURE, Malformed, facts_of, is_hex, misshapen, read_document
 from everhold.certificate.page import render_page
-from everhold.certificate.reading import Malformed, read_document
-from everhold.certificate.shape import SECTIONS, SIGNATURE, facts_of, is_hex, misshapen
 from everhold.certificate.words import add_words
 from everhold.dependence import MODELS, dependence_from_dict
 from everhold.display import Display
 from everhold.estimand import PUBLIC
-from everhold.mechanisms import MECHANISMS, GuessAndCheck, Ladder, PrivacyBudget, State
-from everhold.mechanisms.privacy_budget import CREDITS
+from everhold.mechanisms import MECHANISMS, State, mechanism_from_dict
 from everhold.sealing.keys import signature_holds
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["CertificateReport", "verify_certificate"]
 
 _LONGEST_VERSION = 40
-_MOST = {"rows": 10**9, "queries": 10**9, "overfits": 10**6, "grid": 10**9, "unit": 2**56}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +100,21 @@ def verify_certificate(path: Path | str, *, public_key: str | None = None) -> Ce
         if not is_hex(public_key, 64):
             raise ValueError("the expected public key is malformed; expected 64 hexadecimal digits")
     try:
-        read = read_document(path)
+        document, page = read_document(path)
     except Malformed as fault:
         return CertificateReport((str(fault),), None)
-    faults = tuple(misshapen(read.document))
+    faults = tuple(misshapen(document))
     if faults:
         return CertificateReport(faults, None)
-    content, misworded = _content(read.document)
-    findings, unchecked = [*_signature_findings(read.document, public_key), *content], []
-    if read.document["issue"]["version"] == software_version():
+    content, misworded = _content(document)
+    findings, unchecked = [*_signature_findings(document, public_key), *content], []
+    if document["issue"]["version"] == software_version():
         findings += misworded.values()
     elif misworded:
-        unchecked.append(_words_of_another_version(read.document, misworded, signed=not findings))
-    if read.page is not None:
-        findings += _page_findings(read.page, read.document)
-    certificate = Certificate(read.document)
+        unchecked.append(_words_of_another_version(document, misworded, signed=not findings))
+    if page is not None:
+        findings += _page_findings(page, document)
+    certificate = Certificate(document)
     return CertificateReport(tuple(findings), certificate, tuple(_notes(certificate, public_key)), tuple(unchecked))
 
 
@@ -219,15 +216,16 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:
     section = document["mechanism"]
-    given = {name: section[name] for name in ("rows", "queries", "confidence", "unit")} | section["parameters"]
-    if any(given.get(name, 0) > most for name, most in _MOST.items()):
+    given = {**section, **section["parameters"]}
+    if any(given.get(name, 0) > most for name, most in MECHANISMS[section["name"]].largest.items()):
         raise ValueError("the parameters are larger than any that are in use")
-    return MECHANISMS[section["name"]](**given, dependence=dependence_from_dict(document["assumptions"]["dependence"]))
+    described = {**section, "mechanism": section["name"]}
+    return mechanism_from_dict(described, dependence_from_dict(document["assumptions"]["dependence"]))
 
 
 def _state_of(document: Mapping[str, Any]) -> State:
     account = document["account"]
-    return State(asked=account["asked"], overfits=account["charged"])
+    return State(asked=account["asked"], charged=account["charged"])
 
 
 def _unreachable(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
@@ -279,24 +277,25 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     questions = head["sequence"] - allotments["acts"] - lost["recoveries"] + lost["questions"]
     if account["asked"] != questions or account["asked"] != sum(account["by_source"].values()) + lost["questions"]:
         yield "the counts of questions do not agree with each other or with the ledger's head"
-    by_source, kind = account["by_source"], MECHANISMS.get(document["mechanism"]["name"])
-    taken = by_source.get("holdout", 0)
-    in_credits = kind is PrivacyBudget  # there an answer has a price of its own
-    if in_credits and not taken + lost["charges"] <= account["charged"] <= CREDITS * document["mechanism"]["queries"]:
-        yield "the credits that were charged are fewer than the answers, or more than there were"
-    if in_credits and not taken and account["charged"] != lost["charges"]:
-        yield "credits were charged, and no answer was taken from the sealed rows"
-    if not in_credits and account["charged"] != taken + lost["charges"]:
-        yield "what was charged is not the number of answers that were taken from the sealed rows"
-    if by_source.get("standing", 0) and kind is not Ladder:
-        yield "there are answers of a kind that the mechanism does not give"
-    if by_source.get("standing", 0) and not taken:
-        yield "the best so far was shown before there was one"
-    if (by_source.get("training", 0) or by_source.get("guess", 0)) and not (kind and kind.needs_guess):
-        yield "there are confirmed guesses, and the mechanism confirms none"
-    if account["asked"] > document["mechanism"]["queries"] and kind is not GuessAndCheck:
-        yield "more questions were answered than were planned"
+    kind, queries = MECHANISMS.get(document["mechanism"]["name"]), document["mechanism"]["queries"]
+    if kind is not None:  # else it is said elsewhere that there is no such mechanism
+        yield from _spending_findings(kind, account, lost=lost["charges"], queries=queries)
     yield from _allotment_findings(allotments, answered=account["asked"], charged=account["charged"])
+
+
+def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, lost: int, queries: int) -> Iterator[str]:
+    """Whether a mechanism of this kind gives such answers at such a price."""
+    by_source = account["by_source"]
+    taken, standing = by_source.get("holdout", 0), by_source.get("standing", 0)
+    yield from kind.mispriced(charged=account["charged"], taken=taken, lost=lost, queries=queries)
+    if standing and "standing" not in kind.sources:
+        yield "there are answers of a kind that the mechanism does not give"
+    if standing and not taken:
+        yield "the best so far was shown before there was one"
+    if (by_source.get("training", 0) or by_source.get("guess", 0)) and not kind.needs_guess:
+        yield "there are confirmed guesses, and the mechanism confirms none"
+    if account["asked"] > queries and not kind.beyond_the_plan:
+        yield "more questions were answered than were planned"
 
 
 def _allotment_findings(allotments: Mapping[str, Any], *, answered: int, charged: int) -> Iterator[str]:
@@ -328,9 +327,8 @@ def _page_findings(page: str, document: Mapping[str, Any]) -> Iterator[str]:
 
 def _section_at(page: str, expected: str) -> str:
     """Where two pages begin to differ, by the section of the expected one."""
-    same = next(
-        (i for i, (a, b) in enumerate(zip(page, expected, strict=False)) if a != b), min(len(page), len(expected))
-    )
+    differ = (place for place, (found, wanted) in enumerate(zip(page, expected, strict=False)) if found != wanted)
+    same = next(differ, min(len(page), len(expected)))
     before = expected[:same]
     begun = [name for name in (*SECTIONS, SIGNATURE) if f'<section id="everhold-{name}">' in before]
     if "</article>" in before:

@@ -1,6 +1,6 @@
 """Pictures of dependent rows: influence against distance, radius against correlation.
 
-They need the extra ``[plots]``; `everhold.charts.style.save_chart` saves them.
+They need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.charts.style import INK, styled
+from everhold.charts import INK, coloured_lines, mechanism_labels, styled
 from everhold.dependence import MarkovChain
+from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck
 from everhold.planning.inverse import radius_of
 from everhold.planning.wish import Wish
 
@@ -32,12 +33,10 @@ _SIDES = {  # colour and dash
     "one row, either side": ("#0072b2", [6, 3]),
     "bound from the spectral gap": ("#999999", [2, 3]),
 }
-_MECHANISMS = {
-    "guess_and_check": ("#009e73", [1, 0]),
-    "gaussian": ("#0072b2", [6, 3]),
-    "empirical": ("#24292f", [2, 3]),
+_MECHANISMS = {  # what dependence costs by S3, by S1, and where nobody adapts
+    kind.name: (kind.colour, dash)
+    for kind, dash in ((GuessAndCheck, [1, 0]), (GaussianMechanism, [6, 3]), (Empirical, [2, 3]))
 }
-_LABELS = "datum.label == 'empirical' ? 'empirical (questions fixed in advance)' : datum.label"
 _CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _LEAST_INFLUENCE = 1e-5  # nothing below it is drawn
 
@@ -75,7 +74,7 @@ def influence_chart(model: DependenceModel, *, distances: int = 40) -> alt.Layer
             "every influence of the chain is infinite or next to nothing; expected a chain that forgets its state, but "
             "not at once; there is nothing to draw"
         )
-    lines = _lines(points, {name: look for name, look in _SIDES.items() if name in found}).encode(
+    lines = coloured_lines(points, {name: look for name, look in _SIDES.items() if name in found}).encode(
         x=alt.X("distance:Q", title="distance in rows", axis=alt.Axis(format="d", tickMinStep=1)),
         y=alt.Y(
             "influence:Q",
@@ -128,7 +127,7 @@ def correlation_chart(
         for name, radius in _radii(wish, chain).items()
         if radius < 1.0
     ]
-    lines = _lines(points, _MECHANISMS, labels=_LABELS).encode(
+    lines = coloured_lines(points, _MECHANISMS, labels=mechanism_labels()).encode(
         x=alt.X("correlation:Q", title="correlation of neighbouring rows", axis=alt.Axis(format=".1f")),
         y=alt.Y(
             "radius:Q",
@@ -174,28 +173,3 @@ def _two_states(correlation: float) -> MarkovChain:
     """The symmetric chain of two states in which neighbouring rows have this correlation."""
     same, other = (1.0 + correlation) / 2.0, (1.0 - correlation) / 2.0
     return MarkovChain([[same, other], [other, same]])
-
-
-def _lines(
-    points: list[dict[str, Any]], looks: Mapping[str, tuple[str, list[int]]], *, labels: str = "datum.label"
-) -> alt.Chart:
-    """Lines that differ in colour and dash."""
-    import altair as alt
-
-    names = list(looks)
-    legend = alt.Legend(
-        title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=300, labelExpr=labels
-    )
-    drawn: alt.Chart = (
-        alt.Chart({"values": points})
-        .mark_line(strokeWidth=2.2)
-        .encode(
-            color=alt.Color(
-                "by:N", scale=alt.Scale(domain=names, range=[look[0] for look in looks.values()]), legend=legend
-            ),
-            strokeDash=alt.StrokeDash(
-                "by:N", scale=alt.Scale(domain=names, range=[look[1] for look in looks.values()]), legend=legend
-            ),
-        )
-    )
-    return drawn

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.charts.style import INK, styled
+from everhold.charts import INK, coloured_lines, mechanism_labels, styled
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS
+from everhold.mechanisms import MECHANISMS
 from everhold.planning.inverse import published_bound, published_statements, radius_of
 from everhold.planning.wish import MOST_ROWS
 
@@ -25,17 +26,7 @@ __all__ = ["plan_by_queries", "plan_by_rows"]
 _REACH = 30.0  # how far the picture looks to either side of the wish
 _POINTS = 13
 _MOST_QUERIES = 10**7
-_COLOURS = {  # Okabe and Ito, told apart by people with colour-blindness; grey for the published ones
-    "gaussian": "#0072b2",
-    "thresholdout": "#d55e00",
-    "guess_and_check": "#009e73",
-    "sample_splitting": "#cc79a7",
-    "laplace": "#56b4e9",
-    "privacy_budget": "#e69f00",
-    "ladder": "#882255",
-    "subsampling": "#332288",
-    "random_rows": "#117733",
-    "empirical": "#000000",
+_PUBLISHED = {  # muted beside the mechanisms, which have colours of their own
     "zhao_theorem_2": "#999999",
     "dwork_theorem_25": "#4d4d4d",
     "jung_2020": "#8c6bb1",
@@ -77,7 +68,7 @@ def _around(center: int, *, most: int) -> list[int]:
 
 def _point_of(wish: Wish, number: int) -> list[dict[str, Any]]:
     """Every radius below 1 at one place of the picture."""
-    radii = {name: radius_of(name, wish) for name in _COLOURS if name not in STATEMENTS}
+    radii = {name: radius_of(name, wish) for name in MECHANISMS}
     radii |= {name: published_bound(name, wish).radius for name in published_statements(wish)}
     return [
         {"number": number, "radius": radius, "by": name, "published": name in STATEMENTS}
@@ -90,40 +81,26 @@ def _flat(points: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return [point for places in points for point in places]
 
 
-def _label(plan: Plan) -> str:
-    """What the legend calls a line: its name, and what must be known beside it."""
-    known = {"empirical": "questions fixed in advance"}
-    if not isinstance(plan.dependence, Independent):
-        known["zhao_theorem_2"] = "proof incomplete"
-    cases = (f"datum.label == '{name}' ? '{name} ({remark})' : " for name, remark in known.items())
-    return "".join(cases) + "datum.label"
-
-
 def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -> alt.LayerChart:
     import altair as alt
 
-    names = [name for name in _COLOURS if any(point["by"] == name for point in points)]
-    dashes = [[5, 4] if name in STATEMENTS else [1, 0] for name in names]
-    legend = alt.Legend(
-        title=None, labelExpr=_label(plan), symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=300
-    )
+    looks = {name: (kind.colour, [1, 0]) for name, kind in MECHANISMS.items()}
+    looks |= {name: (colour, [5, 4]) for name, colour in _PUBLISHED.items()}
+    drawn = {point["by"] for point in points}
+    incomplete = {} if isinstance(plan.dependence, Independent) else {"zhao_theorem_2": "proof incomplete"}
     cross_at = plan.wished_radius or plan.best.radius or 1.0
     least = min(point["radius"] for point in points)
-    lines = (
-        alt.Chart({"values": points})
-        .mark_line(strokeWidth=2.2)
-        .encode(
-            x=alt.X("number:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")),
-            y=alt.Y(
-                "radius:Q",
-                title=f"radius at {plan.confidence:.4g} confidence",
-                scale=alt.Scale(type="log", domain=[min(least, cross_at) / 1.5, 1.0], nice=False),
-                axis=alt.Axis(format="~g"),
-            ),
-            color=alt.Color("by:N", scale=alt.Scale(domain=names, range=[_COLOURS[n] for n in names]), legend=legend),
-            strokeDash=alt.StrokeDash("by:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
-            tooltip=["by:N", "number:Q", alt.Tooltip("radius:Q", format=".4f")],
-        )
+    lines = coloured_lines(
+        points, {name: look for name, look in looks.items() if name in drawn}, labels=mechanism_labels(**incomplete)
+    ).encode(
+        x=alt.X("number:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")),
+        y=alt.Y(
+            "radius:Q",
+            title=f"radius at {plan.confidence:.4g} confidence",
+            scale=alt.Scale(type="log", domain=[min(least, cross_at) / 1.5, 1.0], nice=False),
+            axis=alt.Axis(format="~g"),
+        ),
+        tooltip=["by:N", "number:Q", alt.Tooltip("radius:Q", format=".4f")],
     )
     cross = (
         alt.Chart({"values": [{"number": at, "radius": cross_at}]})

@@ -296,6 +296,6 @@ def waiting(what: str) -> Iterator[None]:
 
 def save_picture(drawn: alt.TopLevelMixin, path: Path, title: str, caption: str) -> None:
     """Write a picture to the file that the option `--chart` names."""
-    from everhold.charts.style import save_chart
+    from everhold.charts import save_chart
 
     save_chart(drawn, path, title=title, caption=caption)

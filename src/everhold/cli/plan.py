@@ -98,7 +98,7 @@ def _dependence(model: Path | None, group_size: int | None) -> DependenceModel |
 
 
 def _draw(made: Plan, path: Path) -> None:
-    from everhold.charts.style import save_chart
+    from everhold.charts import save_chart
 
     with arguments_checked():
         save_chart(

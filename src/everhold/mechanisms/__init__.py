@@ -1,4 +1,8 @@
-"""One file for each algorithm; all of them pure steps."""
+"""One file for each algorithm, everything about it; all of them pure steps. `MECHANISMS` is the only list of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from everhold.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold.mechanisms.averages import Empirical, SampleSplitting
@@ -6,9 +10,13 @@ from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source,
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.ladder import Ladder
 from everhold.mechanisms.privacy_budget import PrivacyBudget
-from everhold.mechanisms.sparse_vector import SparseVector
 from everhold.mechanisms.subsampling import RandomRows, Subsampling
 from everhold.mechanisms.thresholdout import Thresholdout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.dependence import DependenceModel
 
 __all__ = [
     "MECHANISMS",
@@ -25,25 +33,36 @@ __all__ = [
     "Replies",
     "SampleSplitting",
     "Source",
-    "SparseVector",
     "State",
     "Subsampling",
     "Thresholdout",
+    "mechanism_from_dict",
 ]
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism
-    for mechanism in (
+    kind.name: kind
+    for kind in (
+        GaussianMechanism,
         Thresholdout,
         GuessAndCheck,
-        GaussianMechanism,
-        PrivacyBudget,
-        LaplaceMechanism,
         SampleSplitting,
+        LaplaceMechanism,
         Empirical,
-        Ladder,
+        PrivacyBudget,
         Subsampling,
         RandomRows,
+        Ladder,
     )
 }
-"""All mechanisms by name."""
+"""All mechanisms by name, in the order in which they are listed; nothing else has to know that there is another."""
+
+
+def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceModel) -> Mechanism:
+    """The inverse of `Mechanism.to_dict`.
+
+    Raises:
+        KeyError: If there is no mechanism of that name, or something is missing.
+        ValueError: If its parameters make no sense.
+    """
+    shared = {name: described[name] for name in ("rows", "queries", "confidence", "unit")}
+    return MECHANISMS[described["mechanism"]](**shared, **described["parameters"], dependence=dependence)

@@ -1,10 +1,11 @@
-"""Mechanisms that answer a fixed number of adaptive questions by adding noise to each sealed average."""
+"""Mechanisms that answer a fixed number of adaptive questions by adding noise to each sealed average (S1)."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,22 +13,92 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from everhold.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
-from everhold.mechanisms.base import Replies, Source, State, usable_scales
-from everhold.mechanisms.transferred import TransferredPromise
+from everhold.guarantees.transfer import TransferBound, leakage_bound
+from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, usable_scales
 from everhold.privacy.curves import GaussianCurve, PureCurve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.privacy.curves import PrivacyCurve
     from everhold.privacy.noise import Noise
     from everhold.values.evaluation import Evaluations
 
-__all__ = ["GaussianMechanism", "LaplaceMechanism"]
-
+__all__ = ["GaussianMechanism", "LaplaceMechanism", "Transferred", "TransferredPromise"]
 
 _MOST_USEFUL_SCALE = 16.0  # of a mean in [0, 1]
 _FAR_OUT = 40.0  # standard deviations, beyond which lies less than e^-799
 _RANGE, _LOOKS = 1e7, 17  # a factor 2.7 from look to look
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transferred(Mechanism):
+    """What the mechanisms of S1 and S2 share."""
+
+    page: ClassVar[str] = "transfer"
+    theorem: ClassVar[str] = (
+        "Because of the noise, what anybody sees can hardly depend on a single sealed row. Then answers that are close "
+        "to the averages over the sealed rows are close to the population's values too, however the questions were "
+        "chosen. With probability at least 1 - beta, every answer is within alpha + tanh(epsilon/4) + excess of the "
+        "population's value. Here excess = (r(alpha) + leak(epsilon)) / beta; r(alpha) bounds by how much the worst "
+        "answer is expected to be further than alpha from its sealed average; leak(epsilon) bounds what the answers "
+        "give away about a single row beyond a factor of exp(epsilon)."
+    )
+    reads_leakage: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferredPromise(Transferred):
+    """A curve and an exceedance, and the one half-width for all answers that S1 makes of them."""
+
+    _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
+
+    @abstractmethod
+    def curve(self) -> PrivacyCurve:
+        """Hockey-stick curve of the whole transcript for one replaced row."""
+
+    @abstractmethod
+    def _sampling(self) -> tuple[float, float]:
+        """The best alpha and r(alpha) there."""
+
+    def _bound(self, curve: PrivacyCurve | None = None) -> TransferBound:
+        """S1 with this curve; by default with the mechanism's own."""
+        alpha, exceedance = self._sampling()
+        leakage = self.dependence.leakage(self.curve() if curve is None else curve, self.rows)
+        leak = leakage_bound(leakage, confidence=self.statement_confidence)
+        excess = (exceedance + leak.delta) / self.beta
+        return TransferBound(radius=alpha + leak.bias + excess, alpha=alpha, epsilon=leak.epsilon, excess=excess)
+
+    @cached_property
+    def bound(self) -> TransferBound:
+        """S1 with the mechanism's own curve; costly, and wanted for every answer."""
+        return _bound_of(self)
+
+    def interval(self, values: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends for released answers that may stray by this alpha (S2)."""
+        return self.transferred(values, margin=alpha + self.bound.excess, epsilon=self.bound.epsilon)
+
+    def promise(self) -> Promise:
+        """S1 with the curve of all answers together."""
+        bound = self.bound
+        details = {"alpha": bound.alpha, "epsilon": bound.epsilon, "excess": bound.excess}
+        privacy = (_epsilon_of(self), self._privacy_delta)
+        return self._promised(bound.radius + self.rounding, details, privacy=privacy)
+
+    def told(self, state: State) -> PrivacyCurve:
+        """The curve of as many answers as were given."""
+        return replace(self, queries=state.asked).curve() if state.asked else PureCurve(0.0)
+
+
+@lru_cache(maxsize=256)
+def _bound_of(mechanism: TransferredPromise) -> TransferBound:
+    return mechanism._bound()
+
+
+@lru_cache(maxsize=256)
+def _epsilon_of(mechanism: TransferredPromise) -> float:
+    """Epsilon of the whole transcript; costly, too, and part of every quote."""
+    return mechanism.curve().epsilon(mechanism._privacy_delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +117,7 @@ class AdditiveNoise(TransferredPromise):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The scale with the smallest radius for the wish.
-
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of adaptive questions.
-            confidence: 1 - beta, in (0, 1).
-            **shared: ``dependence`` and ``unit``, as in the constructor.
-        """
+        """The scale with the smallest radius for the wish; see `Mechanism.tuned`."""
         start = cls(rows=rows, queries=queries, confidence=confidence, scale=1.0, **shared)
         least = min(math.sqrt(math.sqrt(queries)) / rows / 10.0, 0.1)  # smaller scales tell too much, larger drown all
         ends = math.log(least), math.log(min(least * _RANGE, _MOST_USEFUL_SCALE))
@@ -73,19 +137,17 @@ class AdditiveNoise(TransferredPromise):
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Each sealed sum plus fresh noise, until the planned number of questions is used up."""
-        count = min(len(evaluations), self.queries - state.asked)
-        replies = Replies.refused(len(evaluations))
-        answered = slice(0, count)
-        values = (evaluations.totals[answered, 0] + self._noise(noise, count)) / self.steps
-        replies.put(answered, values, self._interval(values), Source.HOLDOUT)
-        return replace(state, asked=state.asked + count, overfits=state.overfits + count), replies
+        size, bound = len(evaluations.totals), self.bound
+        replies, count = Replies.refused(size), min(size, self.queries - state.asked)
+        values = (evaluations.totals[:count, 0] + self._noise(noise, count)) / self.steps
+        ends = self.transferred(values, margin=bound.alpha + bound.excess, epsilon=bound.epsilon)
+        replies.put(slice(0, count), values, ends, Source.HOLDOUT)
+        return state.after(asked=count, charged=count), replies
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(AdditiveNoise):
     """What all mechanisms with Gaussian noise share: how it is drawn and how far m answers stray."""
-
-    _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
 
     def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
         return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")
@@ -116,11 +178,19 @@ class GaussianMechanism(GaussianNoise):
     """
 
     name: ClassVar[str] = "gaussian"
+    colour: ClassVar[str] = "#0072b2"
+    explanation: ClassVar[str] = (
+        "Each answer is the average over the sealed rows with fresh Gaussian noise. Every question is charged."
+    )
 
     @property
     def rounding(self) -> float:
         """Also what the discrete Gaussian's curve may exceed the continuous one's by (docs/theory, the grid)."""
-        return super().rounding + self._beyond_continuous(self.scale_on_grid(self.scale))
+        return 2.0 * self.row_step + self._beyond
+
+    @cached_property
+    def _beyond(self) -> float:
+        return self._beyond_continuous(self.scale_on_grid(self.scale))
 
     def curve(self) -> GaussianCurve:
         """Gaussian differential privacy of all m answers."""
@@ -138,6 +208,10 @@ class LaplaceMechanism(AdditiveNoise):
     """
 
     name: ClassVar[str] = "laplace"
+    colour: ClassVar[str] = "#56b4e9"
+    explanation: ClassVar[str] = (
+        "Each answer is the average over the sealed rows with fresh Laplace noise. Every question is charged."
+    )
     _privacy_delta: ClassVar[float] = 0.0
 
     def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:

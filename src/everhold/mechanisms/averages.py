@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -14,8 +14,6 @@ from everhold.guarantees.concentration import hoeffding_radius
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from everhold.privacy.noise import Noise
     from everhold.values.evaluation import Evaluations
 
@@ -26,52 +24,40 @@ __all__ = ["Empirical", "SampleSplitting"]
 class BareAverage(Mechanism):
     """Common steps: the average of the question's part of the rows, nothing added."""
 
+    adds_noise: ClassVar[bool] = False
+    no_privacy: ClassVar[str] = "no noise is added to the answers"
+
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The mechanism for a wish; it has nothing to tune."""
+        """The mechanism for a wish; it has nothing to tune. See `Mechanism.tuned`."""
         return cls(rows=rows, queries=queries, confidence=confidence, **shared)
 
     @property
     def _log_inverse_level(self) -> float:
         return math.log(self.queries / self.beta)
 
-    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """The averages themselves, until the planned number of questions is used up."""
-        count = min(len(evaluations), self.queries - state.asked)
-        replies = Replies.refused(len(evaluations))
-        values = self._averages(state, evaluations, count)
-        interval = self.not_excluded(
-            values, values, rows=self._rows_per_answer, log_inverse_level=self._log_inverse_level
-        )
-        replies.put(slice(0, count), values, interval, Source.HOLDOUT)
-        return replace(state, asked=state.asked + count, overfits=state.overfits + count), replies
-
     @property
     def _rows_per_answer(self) -> int:
         return self.rows // self.parts
 
-    def _averages(self, state: State, evaluations: Evaluations, count: int) -> NDArray[np.float64]:
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """The averages themselves, until the planned number of questions is used up."""
+        count = min(len(evaluations), self.queries - state.asked)
+        replies = Replies.refused(len(evaluations))
         parts = (state.asked + np.arange(count)) % self.parts
         sizes = (self.rows - parts + self.parts - 1) // self.parts  # row i belongs to part i modulo the number of parts
-        return evaluations.totals[np.arange(count), parts] / (sizes * float(self.unit))
+        values = evaluations.totals[np.arange(count), parts] / (sizes * float(self.unit))
+        interval = self.not_excluded(
+            values, values, rows=self._rows_per_answer, log_inverse_level=self._log_inverse_level
+        )
+        replies.put(slice(0, count), values, interval, Source.HOLDOUT)
+        return state.after(asked=count, charged=count), replies
 
     def promise(self) -> Promise:
         """The union of one two-sided bound per question."""
-        radius = float(
-            hoeffding_radius(rows=self.effective_rows(self._rows_per_answer), log_inverse_level=self._log_inverse_level)
-        )
-        return Promise(
-            statement=self._statement,
-            radius=radius + self.rounding,
-            confidence=self.confidence,
-            assumptions=self._assumptions(),
-            details={"rows_per_answer": float(self._rows_per_answer)},
-        )
-
-    _statement: ClassVar[str]
-
-    def _assumptions(self) -> tuple[str, ...]:
-        return (self.dependence.describe(),)
+        rows = self.effective_rows(self._rows_per_answer)
+        radius = float(hoeffding_radius(rows=rows, log_inverse_level=self._log_inverse_level))
+        return self._promised(radius + self.rounding, {"rows_per_answer": float(self._rows_per_answer)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +70,31 @@ class Empirical(BareAverage):
     """
 
     name: ClassVar[str] = "empirical"
+    statement: ClassVar[str] = "P9"
+    page: ClassVar[str] = "concentration"
+    colour: ClassVar[str] = "#24292f"
+    note: ClassVar[str] = "only for questions fixed in advance"
+    legend: ClassVar[str] = "questions fixed in advance"
     adaptive: ClassVar[bool] = False
-    _statement: ClassVar[str] = "P9"
+    explanation: ClassVar[str] = (
+        "Each answer is the bare average over all sealed rows. Nothing protects it from questions that were chosen "
+        "after an answer was seen. Every question is charged."
+    )
+    theorem: ClassVar[str] = (
+        "For a question fixed in advance, the average over n rows is further than sqrt(ln(2 m / beta) / (2 n)) from "
+        "the population's value with probability at most beta / m, where m is the number of questions. So with "
+        "probability at least 1 - beta all of them are within it. It says nothing about a question that was chosen "
+        "after an answer was seen."
+    )
+    sentence: ClassVar[str] = (
+        "If all questions were fixed before the first answer was seen, every one of up to {answers} is {reach}, all of "
+        "them at once, {holds}; otherwise nothing is promised."
+    )
 
-    def _assumptions(self) -> tuple[str, ...]:
-        return (
-            *super()._assumptions(),
-            "all questions were fixed before the first answer was seen; nothing is promised to anyone who adapts",
-        )
+    def assumptions(self) -> tuple[str, ...]:
+        """That nobody adapts, besides what is assumed of the rows."""
+        fixed = "all questions were fixed before the first answer was seen; nothing is promised to anyone who adapts"
+        return (*super().assumptions(), fixed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +112,23 @@ class SampleSplitting(BareAverage):
     """
 
     name: ClassVar[str] = "sample_splitting"
+    statement: ClassVar[str] = "S3"
+    page: ClassVar[str] = "description length"
+    colour: ClassVar[str] = "#cc79a7"
+    note: ClassVar[str] = "only for rows of one law"
     one_law: ClassVar[bool] = True
-    _statement: ClassVar[str] = "S3"
+    independent_rows: ClassVar[bool] = True
+    explanation: ClassVar[str] = (
+        "The sealed rows are split by their order into as many parts as questions were planned. Each answer is the "
+        "average over a part that no other question touches. Predictions as arrays or files are refused, because no "
+        "part stands for the whole then. Every question is charged."
+    )
+    theorem: ClassVar[str] = (
+        "All rows are of one law, and each question is answered from rows that had no part in choosing it. For such a "
+        "question the average over its rows is further than sqrt(ln(2 m / beta) / (2 k)) from the population's value "
+        "with probability at most beta / m, where m is the number of questions and k the number of rows for each. So "
+        "with probability at least 1 - beta all are within it."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,8 +149,6 @@ class SampleSplitting(BareAverage):
         """One part for each planned question."""
         return self.queries
 
-    def _assumptions(self) -> tuple[str, ...]:
-        return (
-            *super()._assumptions(),
-            "the sealed rows are of one law (independent and identically distributed)",
-        )
+    def assumptions(self) -> tuple[str, ...]:
+        """That all rows are alike, besides that they are independent."""
+        return (*super().assumptions(), "the sealed rows are of one law (independent and identically distributed)")

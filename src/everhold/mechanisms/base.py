@@ -1,16 +1,18 @@
-"""What every mechanism is: frozen parameters, a small state, pure steps from evaluations to replies.
+"""What every mechanism is: frozen parameters, a small state, pure steps from evaluations to replies, and its own words.
 
 A mechanism never sees rows, files or clocks. The ledger stores its `State` in the same transaction as the reply, so a
-crash, a restart or a second process changes nothing.
+crash, a restart or a second process changes nothing. Whoever plans, certifies or draws asks the mechanism: nobody else
+knows one by its name.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -23,14 +25,15 @@ from everhold.privacy.noise import LARGEST_SCALE
 from everhold.values.evaluation import UNIT, Evaluations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.privacy.curves import PrivacyCurve
     from everhold.privacy.noise import Noise
+    from everhold.values.base import BoundQuery
 
-__all__ = ["MOST_GRID_STEPS", "Mechanism", "Promise", "Quote", "Replies", "Source", "State"]
+__all__ = ["MOST_GRID_STEPS", "Mechanism", "Promise", "Quote", "Replies", "Source", "State", "usable_scales", "whole"]
 
 MOST_GRID_STEPS = 2**56
 """Largest ``rows * unit``: sums and their noise stay far inside 64 bits."""
@@ -51,22 +54,26 @@ class State:
 
     Attributes:
         asked: Questions answered so far; refused ones do not count.
-        overfits: Answers that came from the holdout so far.
+        charged: What was spent so far, in the mechanism's unit (`Mechanism.charged_in`).
         carried_noise: Noise that stays in force from question to question (a noisy threshold), in grid units. Secret.
     """
 
     asked: int = 0
-    overfits: int = 0
+    charged: int = 0
     carried_noise: int = field(default=0, repr=False)
 
+    def after(self, *, asked: int = 1, charged: int) -> State:
+        """The state after so many more answers and charges."""
+        return State(self.asked + asked, self.charged + charged, self.carried_noise)
+
     def to_dict(self) -> dict[str, int]:
-        """The state as plain data, for the ledger alone."""
-        return {"asked": self.asked, "overfits": self.overfits, "carried_noise": self.carried_noise}
+        """The state as plain data, for the ledger alone, which calls what was charged ``overfits``."""
+        return {"asked": self.asked, "overfits": self.charged, "carried_noise": self.carried_noise}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, int]) -> Self:
         """The inverse of `to_dict`."""
-        return cls(**data)
+        return cls(asked=data["asked"], charged=data["overfits"], carried_noise=data["carried_noise"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ class Replies:
         lows: Lower ends of the intervals; nan where refused.
         highs: Upper ends of the intervals; nan where refused.
         sources: `Source` of each answer.
-        charged: 1 where the sealed rows were the source, else 0.
+        charged: What each was charged; 0 where the sealed rows were not the source.
     """
 
     values: NDArray[np.float64]
@@ -93,14 +100,8 @@ class Replies:
     @classmethod
     def refused(cls, count: int) -> Self:
         """``count`` refusals, to be filled in where there is an answer."""
-        nothing = np.full(count, np.nan)
-        return cls(
-            nothing,
-            nothing.copy(),
-            nothing.copy(),
-            np.full(count, Source.REFUSED, dtype=np.int8),
-            np.zeros(count, dtype=np.int64),
-        )
+        values, lows, highs = np.full((3, count), np.nan)
+        return cls(values, lows, highs, np.full(count, Source.REFUSED, np.int8), np.zeros(count, np.int64))
 
     def put(
         self,
@@ -109,12 +110,12 @@ class Replies:
         interval: tuple[NDArray[np.float64], NDArray[np.float64]],
         source: Source,
     ) -> None:
-        """Fill in answers of one source, clipped to [0, 1]."""
+        """Fill in answers of one source, clipped to [0, 1], at the price of 1 if they come from the holdout."""
         self.values[where] = np.clip(values, 0.0, 1.0)
         self.lows[where] = np.clip(interval[0], 0.0, 1.0)
         self.highs[where] = np.clip(interval[1], 0.0, 1.0)
         self.sources[where] = source
-        self.charged[where] = int(source == Source.HOLDOUT)
+        self.charged[where] = source is Source.HOLDOUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +162,12 @@ class Quote:
     refused: bool
 
 
+REFUSED = Quote(None, None, 0, 0, refused=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
-    """Parameters that all mechanisms share.
+    """Parameters that all mechanisms share, and what each kind says of itself.
 
     Attributes:
         rows: Number of sealed rows n.
@@ -179,13 +183,34 @@ class Mechanism(ABC):
     dependence: DependenceModel = field(default_factory=Independent)
     unit: int = UNIT
 
+    # what it is called, where its promise is proven, and how it is told from others in a picture
     name: ClassVar[str]
+    statement: ClassVar[str] = "S1"
+    page: ClassVar[str]  # of docs/theory
+    colour: ClassVar[str]  # after Okabe and Ito, told apart by people with colour-blindness
+    note: ClassVar[str] = ""  # beside its line in a plan
+    legend: ClassVar[str] = ""  # beside its name in a picture
+
+    # what a certificate says of it
+    explanation: ClassVar[str]  # how answers are made
+    theorem: ClassVar[str]  # why they are true
+    sentence: ClassVar[str] = "Until {budget} {are} used up, every answer is {reach}, all of them at once, {holds}."
+    no_privacy: ClassVar[str] = "the noise is too small for any"  # why, where nothing is promised about single rows
+    left: ClassVar[str] = ""  # what is to be known about what is left
+    largest: ClassVar[Mapping[str, int]] = {"rows": 10**9, "queries": 10**9, "unit": 2**56}  # in use; for hostile files
+
+    # which questions and rows it takes, and how it answers
     needs_guess: ClassVar[bool] = False
     adaptive: ClassVar[bool] = True
-    most_charged: ClassVar[int] = 1  # for one new question at the planned price
     one_sided: ClassVar[bool] = False  # some answers bound the population's value from one side only
     one_law: ClassVar[bool] = False  # it answers from parts of the rows, so all rows have to be of one law
+    independent_rows: ClassVar[bool] = False  # it takes no others
+    adds_noise: ClassVar[bool] = True
     reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
+    sources: ClassVar[tuple[str, ...]] = ("holdout",)  # of its answers, as the ledger names them
+    most_charged: ClassVar[int] = 1  # for one new question at the planned price
+    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "answers"
+    beyond_the_plan: ClassVar[bool] = False  # it may go on after the planned questions
 
     def __post_init__(self) -> None:
         whole(self, "rows", "queries", "unit")
@@ -204,6 +229,31 @@ class Mechanism(ABC):
                 "a larger gap to the training rows, learn the model from more rows, or wish for less confidence"
             )
 
+    @classmethod
+    def recommendable(cls) -> bool:
+        """Whether it may be taken by default: for adaptive questions of any kind, and rows of any laws."""
+        return cls.adaptive and not cls.one_sided and not cls.one_law
+
+    @classmethod
+    @abstractmethod
+    def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
+        """The parameters with the smallest radius for a wish.
+
+        Args:
+            rows: Number of sealed rows.
+            queries: Number of adaptive questions.
+            confidence: 1 - beta, in (0, 1).
+            **shared: ``dependence`` and ``unit``, as in the constructor, and what only some mechanisms know.
+
+        Raises:
+            ValueError: If the wish makes no sense for it.
+        """
+
+    @classmethod
+    def for_wish(cls, *, overfits: int, slack: float, **wish: Any) -> Self:
+        """`tuned` for everything that a planner may wish for; overfits and slack matter only to those that guess."""
+        return cls.tuned(**wish)
+
     @property
     def statement_confidence(self) -> float:
         """With which probability the statement has to hold, so that the promise holds with the promised one.
@@ -214,25 +264,25 @@ class Mechanism(ABC):
         apart = 0.0 if self.reads_leakage else self.dependence.training_distance()
         return self.confidence + self.dependence.miss + apart
 
-    @property
+    @cached_property
     def beta(self) -> float:
         """Probability that is left for the statement to fail."""
         return 1.0 - self.statement_confidence
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Grid units of a sum that make a mean of 1."""
         return self.rows * self.unit
 
     @property
-    def rounding(self) -> float:
-        """What rounding rows to the grid and noise to whole steps adds to every half-width (docs/theory, the grid)."""
-        return 2.0 * self.row_step
-
-    @property
     def row_step(self) -> float:
         """By less than this, rounding rows down puts the mean of a question below the true one."""
         return 1.0 / self.unit
+
+    @property
+    def rounding(self) -> float:
+        """What rounding rows to the grid and noise to whole steps adds to every half-width (docs/theory, the grid)."""
+        return 2.0 * self.row_step
 
     @property
     def parts(self) -> int:
@@ -255,6 +305,29 @@ class Mechanism(ABC):
     def promise(self) -> Promise:
         """The promise for all answers at once."""
 
+    def _promised(self, radius: float, details: dict[str, float], **more: Any) -> Promise:
+        """A promise of its statement, with the confidence and the assumptions that all share."""
+        return Promise(self.statement, radius, self.confidence, self.assumptions(), details, **more)
+
+    def assumptions(self) -> tuple[str, ...]:
+        """In plain words, what has to be true of the rows."""
+        return (self.dependence.describe(),)
+
+    def rows_worth(self) -> str:
+        """What the dependence of the rows costs, or what the mechanism needs of them, in words for an analyst."""
+        if self.one_law:
+            return "It holds only if all sealed rows are of one law (independent and identically distributed)."
+        if self.dependence.binomial_tails:
+            return ""
+        if self.reads_leakage:
+            return "Sealed rows that tell about each other make it wider than it would be for independent ones."
+        worth = int(self.effective_rows(self.rows))
+        return f"As they depend on each other, the {self.rows:,} sealed rows are worth {worth:,} independent ones."
+
+    def why_not(self, bound: BoundQuery) -> str:
+        """Why a question cannot be asked of it, whatever is left; empty if it can, and most take all."""
+        return ""
+
     def surely_answers(self, state: State, most: int) -> int:
         """How many of the next ``most`` new questions are answered, whatever the sealed rows say to each of them.
 
@@ -264,34 +337,57 @@ class Mechanism(ABC):
         return min(most, max(self.queries - state.asked, 0))
 
     def quote(self, state: State) -> Quote:
-        """The price of the next question, from public state alone; here every answer costs one planned question."""
-        refused = not self.surely_answers(state, 1)
-        radius = None if refused else self.promise().radius
-        charge = 0 if refused else 1
-        return Quote(radius, radius, charge, charge, refused)
+        """The price of the next question, from public state alone; here every answer costs as much as planned."""
+        if not self.surely_answers(state, 1):
+            return REFUSED
+        radius = self.promise().radius
+        return Quote(radius, radius, self.most_charged, self.most_charged, refused=False)
+
+    def remaining(self, state: State) -> dict[str, int]:
+        """What is left of the budget, by name."""
+        return {"questions": max(self.queries - state.asked, 0)}
 
     def curve(self) -> PrivacyCurve | None:
         """Hockey-stick curve of the whole transcript for one replaced row; None where no noise is added."""
         return None
 
-    def remaining(self, state: State) -> dict[str, int]:
-        """What is left of the budget, by name."""
-        return {"questions": max(self.queries - state.asked, 0)}
+    def told(self, state: State) -> PrivacyCurve | None:
+        """The curve of the answers so far, valid however they were chosen; None where no noise is added."""
+        if self.curve() is None:
+            return None
+        raise NotImplementedError(f"{self.name} publishes a curve, and does not say how much of it is spent")
+
+    @property
+    def beyond_curve(self) -> float:
+        """By how much the epsilon of what is drawn may exceed that of `curve`, for whoever states it."""
+        return self.rounding
+
+    def loss_of(self, charged: int) -> float | None:
+        """Zero-concentrated loss of an answer that was charged so much; None where all cost the same."""
+        return None
 
     def reachable(self, state: State) -> bool:
         """Whether any course of questions and losses leads to these counts; here every answer costs one question.
 
         From public state alone, for whoever checks what somebody else says was asked and charged.
         """
-        return state.asked == state.overfits <= self.queries
+        return state.asked == state.charged <= self.queries
 
-    def losable(self, *, questions: int, charges: int) -> bool:
-        """Whether answers can have been lost like that (`after_loss`); here every answer costs one question.
+    @classmethod
+    def mispriced(cls, *, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
+        """Why these charges cannot be those of so many answers, in words; here each from the holdout costs 1.
 
         Args:
-            questions: Questions that were answered and lost, in all.
-            charges: What counts as charged for them.
+            charged: In all.
+            taken: Answers that came from the sealed rows.
+            lost: Charges for answers that the ledger lost.
+            queries: That were planned.
         """
+        if charged != taken + lost:
+            yield "what was charged is not the number of answers that were taken from the sealed rows"
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """Whether so many answers can have been lost at this charge (`after_loss`); here each costs one question."""
         return questions == charges
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
@@ -309,9 +405,10 @@ class Mechanism(ABC):
             ValueError: If nothing can be promised any more.
         """
         left = self.queries - state.asked
-        lost = left if asked is None else min(asked, left)
-        spent = self._charges_left(state) if charged is None else charged
-        return replace(state, asked=state.asked + lost, overfits=state.overfits + spent)
+        return state.after(
+            asked=left if asked is None else min(asked, left),
+            charged=self._charges_left(state) if charged is None else charged,
+        )
 
     def _charges_left(self, state: State) -> int:
         """The most that can still be charged; here every answer costs one."""
@@ -338,12 +435,17 @@ class Mechanism(ABC):
             margin: ``alpha + (r(alpha) + leak(eps)) / beta``, without rounding.
             epsilon: The eps of the bound.
         """
-        margin += self.rounding - self.row_step  # the noise is rounded before the inversion, the rows are after it
-        return transferred_interval(values, margin=margin, epsilon=epsilon, rounded_down=self.row_step)
+        step = self.row_step
+        margin += self.rounding - step  # the noise is rounded before the inversion, the rows are after it
+        return transferred_interval(values, margin=margin, epsilon=epsilon, rounded_down=step)
 
     def effective_rows(self, rows: int) -> float:
         """Effective number of independent rows of ``rows`` of the sealed ones (S5)."""
-        return self.dependence.concentration(self.rows) * rows / self.rows
+        return self._concentration_of_rows * rows / self.rows
+
+    @cached_property
+    def _concentration_of_rows(self) -> float:
+        return self.dependence.concentration(self.rows)
 
     def scale_on_grid(self, scale: float) -> int:
         """A noise scale of a mean as a whole number of grid steps of the sum, rounded up."""

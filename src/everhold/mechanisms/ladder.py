@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import LadderTree, log_ladder_size
-from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, whole
+from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, whole
+from everhold.mechanisms.guess_and_check import DESCRIPTION_LENGTH, with_best_grid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.privacy.noise import Noise
+    from everhold.values.base import BoundQuery
     from everhold.values.evaluation import Evaluations
 
 __all__ = ["Ladder"]
-
-_GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int))
 
 Interval = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
@@ -61,7 +63,25 @@ class Ladder(Mechanism):
     better: Literal["lower", "higher"] = "lower"
 
     name: ClassVar[str] = "ladder"
+    statement: ClassVar[str] = "S3"
+    page: ClassVar[str] = "description length"
+    colour: ClassVar[str] = "#882255"
+    note: ClassVar[str] = "of the best score so far; others are bounded from one side"
     one_sided: ClassVar[bool] = True
+    adds_noise: ClassVar[bool] = False
+    sources: ClassVar[tuple[str, ...]] = ("standing", "holdout")
+    largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "grid": 10**9}
+    theorem: ClassVar[str] = DESCRIPTION_LENGTH
+    explanation: ClassVar[str] = (
+        "Every question is a submission to a leaderboard. The answer is the best score so far, on a grid of steps. It "
+        "changes, and is charged, only when the average over the sealed rows of a new submission is better by more "
+        "than a step; otherwise all that is told is that the submission is not that much better. No noise is added."
+    )
+    sentence: ClassVar[str] = (
+        "Until {submissions} are used up, the best score shown is at all times within {radius} of the {best} among all "
+        "submissions so far, {holds}."
+    )
+    no_privacy: ClassVar[str] = "no noise is added to the answers"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,27 +90,28 @@ class Ladder(Mechanism):
             raise ValueError(f"better is {self.better!r}; expected 'lower' for losses or 'higher' for scores")
 
     @classmethod
-    def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Ladder:
-        """The step with the smallest radius for the wish.
+    def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
+        """The step with the smallest radius for the wish; see `Mechanism.tuned`. Also takes margin and better."""
+        return with_best_grid(
+            lambda grid: cls(rows=rows, queries=queries, confidence=confidence, grid=grid, **shared),
+            lambda made: made.promise().radius,
+        )
 
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of submissions.
-            confidence: 1 - beta, in (0, 1).
-            **shared: ``margin``, ``better``, ``dependence`` and ``unit``, as in the constructor.
+    def why_not(self, bound: BoundQuery) -> str:
+        """All questions share the best so far: they have to be shares of which it ranks the better ones first.
+
+        Accuracy and error have the same row values, so they belong on a ladder on which higher ones are better.
         """
+        right = bound.description.get("kind") == "accuracy"  # of error, too: the answer is turned round
+        if {bound.at_zero, bound.at_one} == {0.0, 1.0} and right == (self.better == "higher"):
+            return ""
+        return (
+            f"this ladder ranks shares of which the {self.better} are better, and the question is not one; expected "
+            "accuracy(...) or error(...) where it was created with Ladder.tuned(..., better='higher'), and brier(...) "
+            "or a condition where not; nothing was charged"
+        )
 
-        def with_grid(grid: int) -> Ladder:
-            return cls(rows=rows, queries=queries, confidence=confidence, grid=grid, **shared)
-
-        def radius(mechanism: Ladder) -> float:
-            return mechanism.promise().radius
-
-        coarse = min(map(with_grid, map(int, _GRIDS)), key=radius)
-        around = range(max(coarse.grid - coarse.grid // 20 - 1, 1), coarse.grid + coarse.grid // 20 + 2)
-        return min(map(with_grid, around), key=radius)
-
-    @property
+    @cached_property
     def tree(self) -> LadderTree:
         """The weighted tree of all submissions that can be made."""
         return LadderTree(queries=self.queries, levels=self.grid + 1)
@@ -125,7 +146,7 @@ class Ladder(Mechanism):
             quiet = int(np.argmax(better)) if bool(np.any(better)) else count - done
             if quiet:
                 self._stand(state, slice(done, done + quiet), replies)
-                state, done = replace(state, asked=state.asked + quiet), done + quiet
+                state, done = state.after(asked=quiet, charged=0), done + quiet
             if done < count:
                 state = self._climb(state, int(losses[done]), done, replies)
                 done += 1
@@ -145,17 +166,17 @@ class Ladder(Mechanism):
         """The best so far stands: the submissions' sealed means are at least ``R - eta``."""
         shown = np.full(where.stop - where.start, state.carried_noise / self.grid)
         asked = state.asked + 1 + np.arange(len(shown))
-        level = self._log_inverse_level(asked, state.overfits)
+        level = self._log_inverse_level(asked, state.charged)
         self._put(replies, where, shown, (shown - self._step, np.ones(len(shown))), level, Source.STANDING)
 
     def _climb(self, state: State, loss: int, position: int, replies: Replies) -> State:
         """A new best: its sealed mean is within ``eta / 2`` of what is shown."""
         best = (2 * loss * self.grid + self.steps) // (2 * self.steps)
         shown = np.array([best / self.grid])
-        level = self._log_inverse_level([state.asked + 1], state.overfits)
+        level = self._log_inverse_level([state.asked + 1], state.charged)
         around = shown - 0.5 / self.grid, shown + 0.5 / self.grid
         self._put(replies, slice(position, position + 1), shown, around, level, Source.HOLDOUT)
-        return State(state.asked + 1, state.overfits + 1, best)
+        return State(state.asked + 1, state.charged + 1, best)
 
     def _put(
         self, replies: Replies, where: slice, shown: NDArray[np.float64], means: Interval, level: NDArray[np.float64],
@@ -169,7 +190,7 @@ class Ladder(Mechanism):
 
     def reachable(self, state: State) -> bool:
         """Some submissions are a new best, each with a score of its own."""
-        return state.overfits <= min(state.asked, self.tree.levels) and state.asked <= self.queries
+        return state.charged <= min(state.asked, self.tree.levels) and state.asked <= self.queries
 
     def losable(self, *, questions: int, charges: int) -> bool:
         """No new best can be lost."""
@@ -207,23 +228,14 @@ class Ladder(Mechanism):
     def promise(self) -> Promise:
         """For the best so far, after every submission at once."""
         reach = self._reach(self._last_log_inverse_level)
-        return Promise(
-            statement="S3",
-            radius=self._step + reach,
-            confidence=self.confidence,
-            assumptions=(self.dependence.describe(),),
-            details={
-                "step": self._step,
-                "concentration": reach - self.rounding,
-                "radius_of_a_new_best": 0.5 / self.grid + reach,
-            },
-        )
+        details = {"step": self._step, "concentration": reach - self.rounding}
+        return self._promised(self._step + reach, {**details, "radius_of_a_new_best": 0.5 / self.grid + reach})
 
     def quote(self, state: State) -> Quote:
         """Half-width of the next answer about the submission itself: up to 1 where the best so far stands."""
         if not self.surely_answers(state, 1):
-            return Quote(None, None, 0, 0, refused=True)
-        reach = self._reach(self._log_inverse_level(state.asked + 1, state.overfits))
+            return REFUSED
+        reach = self._reach(self._log_inverse_level(state.asked + 1, state.charged))
         climbed = 0.5 / self.grid + reach
         if state.asked == 0:
             return Quote(climbed, climbed, 1, 1, refused=False)

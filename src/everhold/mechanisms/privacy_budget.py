@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from scipy.optimize import brentq
 
 from everhold.guarantees.exceedance import gaussian_exceedance
 from everhold.mechanisms.additive import GaussianNoise
-from everhold.mechanisms.base import Quote, Replies, Source, State
+from everhold.mechanisms.base import REFUSED, Quote, Replies, Source, State
 from everhold.mechanisms.selection import ExponentialMechanism
-from everhold.mechanisms.transferred import cached_bound
 from everhold.privacy.curves import ZeroConcentratedCurve
 
 if TYPE_CHECKING:
@@ -75,17 +75,44 @@ class PrivacyBudget(GaussianNoise):
     """
 
     name: ClassVar[str] = "privacy_budget"
+    page: ClassVar[str] = "one budget for many kinds of questions"
+    colour: ClassVar[str] = "#e69f00"
     most_charged: ClassVar[int] = CREDITS
+    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "credits"
+    explanation: ClassVar[str] = (
+        "Every question is paid from one budget of credits. The answer to a mean is the average over the sealed rows "
+        "with fresh Gaussian noise: the sharper it has to be, the more credits it costs; at the planned sharpness it "
+        "costs 100. A choice among candidates prefers those that do well on the sealed rows, at random, and the more "
+        "so the more credits are paid. A scan for the first question above a threshold compares with noise on both "
+        "sides, and a synthetic table is learned from noisy answers: each is one question with one price, however many "
+        "it speaks about. What is charged is counted in credits."
+    )
+    theorem: ClassVar[str] = (
+        "Because of the noise, what anybody sees can hardly depend on a single sealed row. Every question has an alpha "
+        "of its own, fixed before it is answered, beyond which its answer is expected to stray from the sealed rows by "
+        "the same small amount; the amounts of all questions together are r. With probability at least 1 - beta, every "
+        "mean is within its own alpha + tanh(epsilon/4) + excess of the population's value, and every choice is worse "
+        "than the best candidate by at most its own alpha + 2 (tanh(epsilon/4) + excess); the levels of quantiles, the "
+        "verdicts of scans and all the questions that a synthetic table was made for are as means are. A gradient is "
+        "within twice its clipping length times the same, with an alpha of its own for its Euclidean length, and a "
+        "statistic of independent rows within n times its sensitivity times the same. Here excess = (r + "
+        "leak(epsilon)) / beta, and leak(epsilon) bounds what all answers give away about a single row beyond a factor "
+        "of exp(epsilon). The alpha that is stated is that of a mean at the planned sharpness."
+    )
+    sentence: ClassVar[str] = (
+        "Until {questions} or the credits are used up, every mean at the planned sharpness is {reach} and every other "
+        "answer within what was stated with it, all of them at once, {holds}."
+    )
 
-    @property
+    @cached_property
     def credits(self) -> int:
         """The whole budget."""
         return CREDITS * self.queries
 
     @property
-    def beyond_gaussian(self) -> float:
-        """By how much the eps of all answers may exceed that of continuous noise; zero-concentration needs no such."""
-        return self._beyond_continuous(self._least_steps)
+    def beyond_curve(self) -> float:
+        """Also what the eps of all answers may exceed that of continuous noise by; zero-concentration needs no such."""
+        return self.rounding + self._beyond_continuous(self._least_steps)
 
     @property
     def _least_steps(self) -> int:
@@ -96,6 +123,14 @@ class PrivacyBudget(GaussianNoise):
     def curve(self) -> ZeroConcentratedCurve:
         """What all credits together may tell."""
         return ZeroConcentratedCurve(self.queries * self.unit**2 / (2.0 * float(self.scale_on_grid(self.scale)) ** 2))
+
+    def loss_of(self, charged: int) -> float:
+        """Zero-concentrated loss of so many credits."""
+        return self.curve().rho * charged / self.credits
+
+    def told(self, state: State) -> ZeroConcentratedCurve:
+        """What the credits that are spent may tell."""
+        return ZeroConcentratedCurve(self.loss_of(state.charged))
 
     @property
     def own_exceedance(self) -> float:
@@ -113,13 +148,7 @@ class PrivacyBudget(GaussianNoise):
 
     def reach(self, alpha: float) -> float:
         """Half-width of an answer with this allowance, in the units of a mean over [0, 1] (S1)."""
-        bound = cached_bound(self)
-        return alpha + bound.radius - bound.alpha + self.rounding
-
-    def interval(self, values: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends for means with this allowance (S2)."""
-        bound = cached_bound(self)
-        return self.transferred(values, margin=alpha + bound.excess, epsilon=bound.epsilon)
+        return alpha + self.bound.radius - self.bound.alpha + self.rounding
 
     def scale_for(self, tolerance: float) -> float:
         """The largest noise scale whose half-width is within the tolerance.
@@ -157,23 +186,28 @@ class PrivacyBudget(GaussianNoise):
         drawn = max(self.scale_on_grid(scale), 1)
         return -(-CREDITS * self.scale_on_grid(self.scale) ** 2 // drawn**2)
 
-    def _left(self, state: State) -> int:
-        return self.credits - state.overfits  # what an answer charges is counted there
-
     def affords(self, state: State, price: int) -> int:
         """How many more questions of this price, at least 1, are answered."""
-        return max(min(self.queries - state.asked, self._left(state) // price), 0)
+        return max(min(self.queries - state.asked, self._charges_left(state) // price), 0)
 
     def _charges_left(self, state: State) -> int:
-        return self._left(state)
+        return self.credits - state.charged
 
     def reachable(self, state: State) -> bool:
         """Every answer has a price of its own."""
-        return state.asked <= self.queries and state.overfits <= self.credits
+        return state.asked <= self.queries and state.charged <= self.credits
 
     def losable(self, *, questions: int, charges: int) -> bool:
         """Of credits any number."""
         return charges <= self.credits
+
+    @classmethod
+    def mispriced(cls, *, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
+        """An answer costs at least one credit."""
+        if not taken + lost <= charged <= CREDITS * queries:
+            yield "the credits that were charged are fewer than the answers, or more than there were"
+        if not taken and charged != lost:
+            yield "credits were charged, and no answer was taken from the sealed rows"
 
     def can_pay(self, state: State, price: int) -> bool:
         """Whether one more question of this price would be answered."""
@@ -185,9 +219,9 @@ class PrivacyBudget(GaussianNoise):
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Each sealed sum plus fresh noise of its own scale, while credits and questions last."""
-        replies = Replies.refused(len(evaluations))
+        replies = Replies.refused(len(evaluations.totals))
         if evaluations.tolerances is None:
-            count = self.surely_answers(state, len(evaluations))
+            count = self.surely_answers(state, len(replies.values))
             return self._answer(state, evaluations, slice(0, count), self.scale, noise, replies), replies
         for position, tolerance in enumerate(evaluations.tolerances.tolist()):
             scale = self.scale if math.isnan(tolerance) else self.scale_for(tolerance)
@@ -204,7 +238,7 @@ class PrivacyBudget(GaussianNoise):
         interval = self.interval(values, _allowance_of(self, steps / self.steps))
         replies.put(where, values, interval, Source.HOLDOUT)
         replies.charged[where] = price
-        return replace(state, asked=state.asked + count, overfits=state.overfits + count * price)
+        return state.after(asked=count, charged=count * price)
 
     def release(
         self, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
@@ -223,7 +257,7 @@ class PrivacyBudget(GaussianNoise):
         if not self.can_pay(state, price):
             return state, None
         drawn = sums + noise.gaussian(self.scale_on_grid(scale), len(sums), stream="answer")
-        return replace(state, asked=state.asked + 1, overfits=state.overfits + price), drawn
+        return state.after(charged=price), drawn
 
     def choose(
         self, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int = CREDITS
@@ -244,8 +278,7 @@ class PrivacyBudget(GaussianNoise):
         if not self.can_pay(state, price):
             return state, Choice(-1, math.nan, 0)
         chosen = self.selection(price).choose(losses, noise)
-        state = replace(state, asked=state.asked + 1, overfits=state.overfits + price)
-        return state, Choice(chosen, self.regret(len(losses), price=price), price)
+        return state.after(charged=price), Choice(chosen, self.regret(len(losses), price=price), price)
 
     def selection(self, price: int) -> ExponentialMechanism:
         """The exponential mechanism that costs so many credits."""
@@ -255,13 +288,13 @@ class PrivacyBudget(GaussianNoise):
     def regret(self, candidates: int, *, price: int = CREDITS) -> float:
         """How much worse a chosen candidate is, at most, than the best one for the population (S1)."""
         alpha = self._selection_allowance(candidates, price=price, exceedance=2.0 * self.own_exceedance)
-        bound = cached_bound(self)
+        bound = self.bound
         return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.rounding, 1.0)
 
     def level_error(self, bins: int, *, price: int = CREDITS) -> float:
         """By how much the level of a chosen quantile bin is off, at most, for the population (S1)."""
         alpha = self._selection_allowance(bins, price=price, exceedance=self.own_exceedance)
-        bound = cached_bound(self)
+        bound = self.bound
         return min(alpha + bound.radius - bound.alpha + self.rounding, 1.0)
 
     def _selection_allowance(self, candidates: int, *, price: int, exceedance: float) -> float:
@@ -275,32 +308,25 @@ class PrivacyBudget(GaussianNoise):
             return 0.0
         return 1.0 if missing(1.0) > 0.0 else float(brentq(missing, 0.0, 1.0)) + 1e-9
 
-    def quote(self, state: State) -> Quote:
-        """The price of a mean at the planned scale."""
-        refused = not self.can_pay(state, CREDITS)
-        radius = None if refused else self.promise().radius
-        charge = 0 if refused else CREDITS
-        return Quote(radius, radius, charge, charge, refused)
-
     def quote_at(self, state: State, tolerance: float) -> Quote:
         """The price of a mean with a half-width of its own."""
         scale = self.scale_for(tolerance)
         price = self.credits_for(scale)
         if not self.can_pay(state, price):
-            return Quote(None, None, 0, 0, refused=True)
+            return REFUSED
         radius = self.radius_at(scale)
         return Quote(radius, radius, price, price, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
         """Questions and credits left."""
-        left = max(self._left(state), 0)
+        left = max(self._charges_left(state), 0)
         return {"questions": max(self.queries - state.asked, 0) if left else 0, "credits": left}
 
 
 @lru_cache(maxsize=256)
 def _allowance_of(mechanism: PrivacyBudget, scale: float) -> float:
     planned = scale == mechanism.drawn_scale(mechanism.scale)
-    return cached_bound(mechanism).alpha if planned else mechanism.allowance(scale)
+    return mechanism.bound.alpha if planned else mechanism.allowance(scale)
 
 
 def deviations(missing: Callable[[float], float]) -> float:

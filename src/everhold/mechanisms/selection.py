@@ -1,24 +1,23 @@
-"""Which of these candidates is best: the exponential mechanism and permute-and-flip, drawn exactly.
+"""Which of many: the candidate with the least loss, the bin of a quantile, the first value above a threshold.
 
-Losses are integers (sums over the sealed rows in grid units), epsilon is the rational number that a float is, and every
-coin is decided as if its probability were known to all digits. Floating point only says quickly what is certain; what
-lies within its error is decided with as many digits as it takes. So the laws are those of the formulas, and
-the work hardly depends on the losses.
+All are drawn exactly. Values are integers (sums over the sealed rows in grid units), epsilon is the rational number
+that a float is, and every coin is decided as if its probability were known to all digits. Floating point only says
+quickly what is certain; what lies within its error is decided with as many digits as it takes. So the laws are those of
+the formulas, and the work hardly depends on the values.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.special import roots_legendre
 
-from everhold.guarantees.exceedance import exponential_exceedance, permute_and_flip_exceedance
+from everhold.arguments import positive
+from everhold.guarantees.exceedance import exponential_exceedance
 from everhold.privacy.curves import BoundedRangeCurve, PureCurve
 from everhold.privacy.exact import below_exponential, uniform_below
 from everhold.values.evaluation import UNIT
@@ -26,26 +25,22 @@ from everhold.values.evaluation import UNIT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.privacy.curves import PrivacyCurve
     from everhold.privacy.noise import Noise
 
-__all__ = ["ExponentialMechanism", "PermuteAndFlip", "Selection"]
+__all__ = ["MARGIN", "AboveThreshold", "ExponentialMechanism", "QuantileBins", "chances_of", "gaps_of", "words_of"]
 
-_MARGIN = 2.0**-36
+MARGIN = 2.0**-36
 """Relative error allowed to a floating-point exponential; up to exponent 745 the true one is below 2**-40."""
 
-_BITS = 61
-"""Binary digits of the sum of all integer weights of the exponential mechanism."""
-
-_LARGEST_LAW = 2**12
-"""Candidates up to which the law of permute-and-flip is written down: the work grows with their square."""
-
-_TINY = np.finfo(np.float64).tiny
+_BITS = 61  # of the sum of all integer weights of the exponential mechanism
 
 
 @dataclass(frozen=True)
-class Selection(ABC):
-    """A private choice of the candidate with the least loss.
+class ExponentialMechanism:
+    """``P[k]`` proportional to ``exp(-epsilon loss_k / (2 Delta))`` (McSherry, Talwar 2007; P11 bounds its regret).
+
+    Its privacy losses span only epsilon, so that it is far more private than any epsilon-private mechanism where many
+    choices are made (`BoundedRangeCurve`; it is ``epsilon^2/8``-zero-concentrated).
 
     Attributes:
         epsilon: Privacy loss of one choice, positive and finite.
@@ -53,6 +48,11 @@ class Selection(ABC):
 
     Raises:
         ValueError: If they are not as described.
+
+    Examples:
+        >>> mechanism = ExponentialMechanism(1.0, sensitivity=1)
+        >>> mechanism.law(np.array([0, 2, 2])).round(3)
+        array([0.576, 0.212, 0.212])
     """
 
     epsilon: float
@@ -70,7 +70,6 @@ class Selection(ABC):
         """``epsilon / (2 Delta)`` per grid unit, exactly."""
         return Fraction(float(self.epsilon)) / (2 * int(self.sensitivity))
 
-    @abstractmethod
     def law(self, losses: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probability of each candidate, to about 13 digits; for tests, simulations and pictures.
 
@@ -80,53 +79,18 @@ class Selection(ABC):
         Raises:
             ValueError: If there is no candidate or the losses are not such integers.
         """
-
-    @abstractmethod
-    def choose(self, losses: NDArray[np.int64], noise: Noise, *, stream: str = "selection") -> int:
-        """Index of a candidate drawn by the exact law; arguments and errors as for `law`."""
-
-    @abstractmethod
-    def curve(self) -> PrivacyCurve:
-        """Hockey-stick curve of one choice for one replaced row."""
-
-    @abstractmethod
-    def exceedance(self, alpha: float, *, candidates: int, steps: int) -> float:
-        """``E(L(X, chosen) - min L(X, .) - alpha)_+`` at its greatest (the r of S1).
-
-        Args:
-            alpha: In the units of a mean loss.
-            candidates: Their number.
-            steps: Grid units of a sum that make a mean of 1, ``rows * unit``.
-        """
-
-    def scale(self, steps: int) -> float:
-        """``2 Delta / epsilon`` in the units of a mean."""
-        return float(1 / (self.slope * steps))
-
-
-class ExponentialMechanism(Selection):
-    """``P[k]`` proportional to ``exp(-epsilon loss_k / (2 Delta))`` (McSherry, Talwar 2007; P11 bounds its regret).
-
-    Its privacy losses span only epsilon, so that it is far more private than any epsilon-private mechanism where many
-    choices are made (`BoundedRangeCurve`; it is ``epsilon^2/8``-zero-concentrated).
-
-    Examples:
-        >>> mechanism = ExponentialMechanism(1.0, sensitivity=1)
-        >>> mechanism.law(np.array([0, 2, 2])).round(3)
-        array([0.576, 0.212, 0.212])
-    """
-
-    def law(self, losses: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The softmax of the losses."""
-        weights = _chances(_gaps(losses), self.slope)
+        weights = chances_of(gaps_of(losses), self.slope)
         return np.asarray(weights / weights.sum())
 
     def choose(self, losses: NDArray[np.int64], noise: Noise, *, stream: str = "selection") -> int:
-        """By integers just above the weights, and a last coin for the difference; 30 ms for a million candidates."""
-        gaps = _gaps(losses)
-        words = _words(noise, stream)
+        """Index of a candidate drawn by the exact law; arguments and errors as for `law`.
+
+        By integers just above the weights, and a last coin for the difference; 30 ms for a million candidates.
+        """
+        gaps = gaps_of(losses)
+        words = words_of(noise, stream)
         bits = _BITS - len(gaps).bit_length()  # all weights together stay inside 64 bits
-        ceilings = np.floor(_chances(gaps, self.slope) * (2.0**bits * (1.0 + _MARGIN))).astype(np.int64) + 1
+        ceilings = np.floor(chances_of(gaps, self.slope) * (2.0**bits * (1.0 + MARGIN))).astype(np.int64) + 1
         cumulative = np.cumsum(ceilings)
         while True:
             chosen = int(np.searchsorted(cumulative, uniform_below(int(cumulative[-1]), words), side="right"))
@@ -136,57 +100,25 @@ class ExponentialMechanism(Selection):
                 return chosen
 
     def curve(self) -> BoundedRangeCurve:
-        """The privacy losses span epsilon; exact for the family of all losses."""
+        """Hockey-stick curve of one choice for one replaced row; exact for the family of all losses."""
         return BoundedRangeCurve(self.epsilon)
 
     def exceedance(self, alpha: float, *, candidates: int, steps: int) -> float:
-        """See `exponential_exceedance`."""
+        """``E(L(X, chosen) - min L(X, .) - alpha)_+`` at its greatest (the r of S1).
+
+        Args:
+            alpha: In the units of a mean loss.
+            candidates: Their number.
+            steps: Grid units of a sum that make a mean of 1, ``rows * unit``.
+        """
         return exponential_exceedance(alpha=alpha, scale=self.scale(steps), candidates=candidates)
 
-
-class PermuteAndFlip(Selection):
-    """Candidates in random order, each taken with ``exp(-epsilon (loss_k - least loss) / (2 Delta))``.
-
-    At the same epsilon its regret is never larger than the exponential mechanism's, often half of it. It is pure
-    epsilon-private, no more: for many choices in a row the exponential mechanism's curve is the better one.
-
-    Source: McKenna, Sheldon 2020. That the first head in random order is a uniform one among all heads, so that nothing
-    has to be permuted: docs/theory, selection.
-
-    Examples:
-        >>> mechanism = PermuteAndFlip(1.0, sensitivity=1)
-        >>> mechanism.law(np.array([0, 2, 2])).round(3)
-        array([0.677, 0.161, 0.161])
-    """
-
-    def law(self, losses: NDArray[np.int64]) -> NDArray[np.float64]:
-        """``p_k int_0^1 prod_{j != k} (1 - p_j + p_j t) dt``, a polynomial that Gauss-Legendre integrates exactly."""
-        chances = _chances(_gaps(losses), self.slope)
-        if len(chances) > _LARGEST_LAW:
-            raise ValueError(f"there are {len(chances)} candidates; expected at most {_LARGEST_LAW}; draw instead")
-        nodes, weights = roots_legendre(len(chances) // 2 + 1)
-        law = np.zeros(len(chances))
-        for t, weight in zip((1.0 + nodes) / 2.0, weights / 2.0, strict=True):
-            factors = 1.0 - chances + chances * t
-            law += weight * chances * np.exp(np.log(factors).sum() - np.log(factors))
-        return law
-
-    def choose(self, losses: NDArray[np.int64], noise: Noise, *, stream: str = "selection") -> int:
-        """Flip all coins, then take one of the heads; 0.1 s for a million candidates."""
-        gaps = _gaps(losses)
-        heads = np.flatnonzero(_heads(gaps, self.slope, noise, stream))
-        return int(heads[uniform_below(len(heads), _words(noise, stream))])
-
-    def curve(self) -> PureCurve:
-        """Pure epsilon."""
-        return PureCurve(self.epsilon)
-
-    def exceedance(self, alpha: float, *, candidates: int, steps: int) -> float:
-        """See `permute_and_flip_exceedance`."""
-        return permute_and_flip_exceedance(alpha=alpha, scale=self.scale(steps), candidates=candidates)
+    def scale(self, steps: int) -> float:
+        """``2 Delta / epsilon`` in the units of a mean."""
+        return float(1 / (self.slope * steps))
 
 
-def _gaps(losses: NDArray[np.int64]) -> NDArray[np.int64]:
+def gaps_of(losses: NDArray[np.int64]) -> NDArray[np.int64]:
     """How much worse than the best each candidate is, in grid units; losses are secret and never quoted."""
     array = np.asarray(losses)
     if array.ndim != 1 or len(array) == 0:
@@ -199,29 +131,138 @@ def _gaps(losses: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(whole - whole.min())
 
 
-def _chances(gaps: NDArray[np.int64], slope: Fraction) -> NDArray[np.float64]:
-    """``exp(-slope gap)``, within a relative `_MARGIN` or below the least normal float."""
+def chances_of(gaps: NDArray[np.int64], slope: Fraction) -> NDArray[np.float64]:
+    """``exp(-slope gap)``, within a relative `MARGIN` or below the least normal float."""
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(-gaps * float(slope)))
 
 
-def _heads(gaps: NDArray[np.int64], slope: Fraction, noise: Noise, stream: str) -> NDArray[np.bool_]:
-    """One coin for each candidate, heads with probability ``exp(-slope gap)``.
-
-    A coin is heads when a uniform number is below its probability; 64 digits of it nearly always decide.
-    """
-    digits = noise.words(len(gaps), stream=stream)
-    chances = _chances(gaps, slope) * 2.0**64
-    uniform = digits.astype(np.float64)
-    best = gaps == 0
-    heads = best | (uniform + 1.0 <= chances * (1.0 - _MARGIN))
-    words = _words(noise, stream)
-    for k in np.flatnonzero(~heads & (uniform < chances * (1.0 + _MARGIN) + _TINY)):
-        heads[k] = below_exponential(int(digits[k]), words, exponent=int(gaps[k]) * slope, factor=Fraction(1))
-    return np.asarray(heads)
-
-
-def _words(noise: Noise, stream: str) -> Iterator[int]:
+def words_of(noise: Noise, stream: str) -> Iterator[int]:
     """Endless uniform words, one at a time."""
     while True:
         yield int(noise.words(1, stream=stream)[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantileBins:
+    """Bins among which a quantile of a column is searched; the first and the last are open to the outside.
+
+    They are given before the rows are looked at, and all that is read of the rows is how many lie below each inner
+    edge: totals of statistical queries. The loss of a bin is by how many rows the number below its lower edge exceeds
+    ``q n``, or the number below its upper edge falls short of it. Some bin always has the loss 0, and one replaced row
+    moves each loss by at most 1 row.
+
+    Attributes:
+        quantile: q, in [0, 1]; 0.5 is the median.
+        low: Lower end of the first bin.
+        high: Upper end of the last bin.
+        bins: Their number; all are equally wide.
+        rows: Number of sealed rows n.
+        unit: Grid steps of one row.
+
+    Raises:
+        ValueError: If the quantile or an end is out of its range, or bins are too narrow for floating-point numbers.
+    """
+
+    quantile: float
+    low: float
+    high: float
+    bins: int
+    rows: int
+    unit: int = UNIT
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.quantile <= 1.0:
+            raise ValueError(f"quantile is {self.quantile}; expected a number in [0, 1], such as 0.5 for the median")
+        if not -math.inf < self.low < self.high < math.inf:
+            raise ValueError(f"low is {self.low} and high is {self.high}; expected finite numbers, low below high")
+        if not bool(np.all(np.diff(self.edges) > 0.0)):
+            raise ValueError(f"bins is {self.bins}; some would be empty intervals; expected fewer, or a wider range")
+
+    @property
+    def edges(self) -> NDArray[np.float64]:
+        """Ends of all bins, increasing, shape (bins + 1,)."""
+        return np.linspace(self.low, self.high, self.bins + 1)
+
+    def bin(self, index: int) -> tuple[float, float]:
+        """The true ends of a bin: values beyond the range belong to the first and the last bin, nan to the last.
+
+        The lower end belongs to the bin, the upper one to the next.
+        """
+        edges = self.edges
+        low = -math.inf if index == 0 else float(edges[index])
+        return low, math.inf if index == self.bins - 1 else float(edges[index + 1])
+
+    @property
+    def steps(self) -> int:
+        """All rows, in grid units."""
+        return int(self.rows) * int(self.unit)
+
+    @property
+    def target(self) -> int:
+        """``q n`` in grid units, to the nearest; the same whatever the rows are."""
+        return round(Fraction(float(self.quantile)) * self.steps)
+
+    def losses(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The loss of each bin in grid units, shape (bins,).
+
+        Args:
+            below: Rows below each inner edge in grid units, shape (bins - 1,), as of `below`.
+
+        Raises:
+            ValueError: If the shape is another one or they are not integers.
+        """
+        inner = np.asarray(below)
+        if inner.shape != (self.bins - 1,) or inner.dtype.kind not in "iu":
+            raise ValueError(
+                f"below has the shape {inner.shape} of {inner.dtype}; expected ({self.bins - 1},) integers"
+            )
+        counts = np.concatenate([[0], inner.astype(np.int64), [self.steps]])
+        return np.asarray(np.maximum(np.maximum(counts[:-1] - self.target, self.target - counts[1:]), 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboveThreshold:
+    """The first of many values with ``value + Lap(query_scale) >= threshold + Lap(threshold_scale)``.
+
+    The sparse vector technique with one top, however many values there are. Everything is in grid units.
+
+    Attributes:
+        threshold: T.
+        sensitivity: Delta, by which one replaced row moves a value at most, in either direction.
+        threshold_scale: s1, of the Laplace noise on the threshold.
+        query_scale: s3, of the Laplace noise on each value.
+
+    Examples:
+        >>> from everhold.privacy.noise import SeededNoise
+        >>> scan = AboveThreshold.tuned(epsilon=1.0, threshold=500, sensitivity=1)
+        >>> scan.first(np.array([0, 0, 900, 950]), SeededNoise(1))
+        2
+    """
+
+    threshold: int
+    sensitivity: int
+    threshold_scale: int
+    query_scale: int
+
+    @classmethod
+    def tuned(cls, *, epsilon: float, threshold: int, sensitivity: int) -> Self:
+        """The pure epsilon split as ``1 : 2^(2/3)``, the least variance of value against threshold.
+
+        Source: Lyu, Su and Li 2017, section 4.2; docs/theory, the sparse vector technique.
+        """
+        first = positive(epsilon, "epsilon") / (1.0 + 2.0 ** (2.0 / 3.0))
+        return cls(
+            threshold=threshold, sensitivity=sensitivity, threshold_scale=math.ceil(sensitivity / first),
+            query_scale=math.ceil(2 * sensitivity / (epsilon - first)),
+        )  # fmt: skip
+
+    def first(self, values: NDArray[np.int64], noise: Noise) -> int | None:
+        """Index of the first value that is found above; None if none is."""
+        level = self.threshold + int(noise.laplace(self.threshold_scale, 1, stream="threshold")[0])
+        above = values + noise.laplace(self.query_scale, len(values), stream="comparison") >= level
+        return int(np.argmax(above)) if bool(np.any(above)) else None
+
+    def curve(self) -> PureCurve:
+        """Hockey-stick curve of the whole scan: pure ``Delta (1/s1 + 2/s3)``."""
+        return PureCurve(self.sensitivity / self.threshold_scale + self.sensitivity * 2.0 / self.query_scale)

@@ -21,8 +21,8 @@ from scipy.stats import norm
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.subsampling import InformationBound, SubsampledBitsCurve, draws_exceedance, information_radius
+from everhold.mechanisms.additive import TransferredPromise
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, whole
-from everhold.mechanisms.transferred import TransferredPromise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,8 +66,8 @@ class FreshDraws(Mechanism):
         count = min(len(evaluations), self.queries - state.asked)
         replies = Replies.refused(len(evaluations))
         values = np.array([self._drawn(total, noise) for total in evaluations.totals[:count, 0].tolist()])
-        replies.put(slice(0, count), values, self._interval(values), Source.HOLDOUT)
-        return replace(state, asked=state.asked + count, overfits=state.overfits + count), replies
+        replies.put(slice(0, count), values, self._ends(values), Source.HOLDOUT)
+        return state.after(asked=count, charged=count), replies
 
     def _drawn(self, total: int, noise: Noise) -> float:
         coins = Fraction(self.coins)
@@ -76,7 +76,7 @@ class FreshDraws(Mechanism):
         return (ones / self.draws - self.coins / 2.0) / (1.0 - self.coins)
 
     @abstractmethod
-    def _interval(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def _ends(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,12 @@ class Subsampling(TransferredPromise, FreshDraws):
     """
 
     name: ClassVar[str] = "subsampling"
-    _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
+    colour: ClassVar[str] = "#332288"
+    explanation: ClassVar[str] = (
+        "Each answer comes from many draws made for it alone. A draw is a fair coin or a bit of a random sealed row, "
+        "and which of the two is not shown; the answer is the share of ones with the coins taken out. Every question "
+        "is charged."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,15 +108,10 @@ class Subsampling(TransferredPromise, FreshDraws):
     def tuned(
         cls, *, rows: int, queries: int, confidence: float = 0.95, draws: int | None = None, **shared: Any
     ) -> Self:
-        """The share of coins with the smallest radius for the wish.
+        """The share of coins with the smallest radius for the wish; see `Mechanism.tuned`.
 
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of adaptive questions.
-            confidence: 1 - beta, in (0, 1).
-            draws: Draws for each answer, the more the better; by default a million, and up to 16 times as many where
-                that lowers the radius by more than about a percent.
-            **shared: ``dependence`` and ``unit``, as in the constructor.
+        The more ``draws`` for each answer, the better; by default a million, and up to 16 times as many where that
+        lowers the radius by more than about a percent.
         """
         wish = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
         tuned = cls(**wish, draws=_TRIED_DRAWS[0] if draws is None else draws, coins=0.5)._with_best_coins()
@@ -130,6 +130,9 @@ class Subsampling(TransferredPromise, FreshDraws):
             options={"xatol": 1e-5},
         )
         return self._with_kept(float(best.x))
+
+    def _ends(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self.interval(values, self.bound.alpha)
 
     def _with_kept(self, log_kept: float) -> Self:
         return replace(self, coins=-math.expm1(log_kept))
@@ -163,6 +166,21 @@ class RandomRows(FreshDraws):
     coins: float = 0.0
 
     name: ClassVar[str] = "random_rows"
+    statement: ClassVar[str] = "S6"
+    page: ClassVar[str] = "fresh random rows"
+    colour: ClassVar[str] = "#117733"
+    independent_rows: ClassVar[bool] = True
+    explanation: ClassVar[str] = (
+        "Each answer is the average over sealed rows drawn at random for it alone, each value rounded to 0 or 1 at "
+        "random; a few draws may be fair coins instead. No noise is added. Every question is charged."
+    )
+    theorem: ClassVar[str] = (
+        "Each answer shows a few random rows only, so all answers together tell little about all sealed rows, though "
+        "they may tell a single one. With probability at least 1 - beta, every answer is within alpha + sqrt(budget / "
+        "(2 n beta)) of the population's value. Here budget bounds, in nats, the mutual information of the n "
+        "independent rows and everything that is answered, with what sampling errors beyond alpha add to it."
+    )
+    no_privacy: ClassVar[str] = "random rows are shown, and hardly any coin is tossed"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,15 +196,10 @@ class RandomRows(FreshDraws):
     def tuned(
         cls, *, rows: int, queries: int, confidence: float = 0.95, coins: float | None = None, **shared: Any
     ) -> Self:
-        """The number of draws with the smallest radius for the wish.
+        """The number of draws with the smallest radius for the wish; see `Mechanism.tuned`.
 
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of adaptive questions.
-            confidence: 1 - beta, in (0, 1).
-            coins: Probability with which a draw tosses a coin, in [0, 1); by default ``10 / rows``, beyond which hardly
-                anything is gained.
-            **shared: ``dependence`` and ``unit``, as in the constructor.
+        A draw tosses a coin with the probability ``coins`` in [0, 1); by default ``10 / rows``, beyond which hardly
+        anything is gained.
         """
         wish = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
         start = cls(**wish, draws=1, coins=min(_COINS_FOR_ALL_ROWS / max(rows, 1), 0.5) if coins is None else coins)
@@ -208,20 +221,15 @@ class RandomRows(FreshDraws):
             rows=self.rows, answers=self.queries, draws=self.draws, coins=self.coins, beta=self.beta
         )
 
-    def _interval(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _ends(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         radius = self.promise().radius
         return values - radius, values + radius
 
     def promise(self) -> Promise:
         """S6 with the information of all draws together."""
         bound = _cached_information(self)
-        return Promise(
-            statement="S6",
-            radius=bound.radius + self.rounding,
-            confidence=self.confidence,
-            assumptions=(self.dependence.describe(),),
-            details={"alpha": bound.alpha, "information": bound.information, "budget": bound.budget},
-        )
+        details = {"alpha": bound.alpha, "information": bound.information, "budget": bound.budget}
+        return self._promised(bound.radius + self.rounding, details)
 
 
 @lru_cache(maxsize=256)

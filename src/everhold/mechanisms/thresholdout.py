@@ -11,8 +11,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from everhold.guarantees.transfer import LeakageBound, leakage_bound
-from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, usable_scales
-from everhold.mechanisms.guess_and_check import check_overfits, check_slack, planned_overfits
+from everhold.mechanisms.additive import Transferred
+from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, Source, State, usable_scales
+from everhold.mechanisms.guess_and_check import ChecksGuesses, check_slack, planned_overfits
 from everhold.mechanisms.thresholdout_tuning import Scales, best_scales
 from everhold.privacy.curves import PureCurve
 
@@ -39,7 +40,7 @@ class _Error:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thresholdout(Mechanism):
+class Thresholdout(ChecksGuesses, Transferred):
     """Sparse vector technique with a training set (Dwork et al. 2015; Zhao 2017, Algorithm 1).
 
     Question j is answered by its guess g while ``|f(X) - g| + Lap(comparison) <= threshold + Lap(threshold_scale)``,
@@ -47,7 +48,6 @@ class Thresholdout(Mechanism):
     m questions everything is refused. All three scales and the threshold are in the units of a mean.
 
     Attributes:
-        overfits: Number B of releases from the holdout.
         threshold: T, how far guess and sealed average may be apart.
         threshold_scale: Scale s1 of the noise on the threshold.
         comparison_scale: Scale s3 of the noise on each comparison.
@@ -59,65 +59,25 @@ class Thresholdout(Mechanism):
         True
     """
 
-    overfits: int
     threshold: float
     threshold_scale: float
     comparison_scale: float
     answer_scale: float
 
     name: ClassVar[str] = "thresholdout"
-    reads_leakage: ClassVar[bool] = True
-    needs_guess: ClassVar[bool] = True
+    colour: ClassVar[str] = "#d55e00"
+    explanation: ClassVar[str] = (
+        "Each question comes with a guess: the estimate from the training rows, or the analyst's own. If the guess "
+        "is close to the average over the sealed rows, up to a noisy threshold, it is confirmed and is the answer. "
+        "Otherwise the answer is the sealed average with Laplace noise, one overfit is charged and the threshold "
+        "is drawn anew."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_overfits(self.overfits, self.queries)
         usable_scales(self, "threshold_scale", "comparison_scale", "answer_scale")
         if not self.threshold >= 0.0:
             raise ValueError(f"threshold is {self.threshold}; expected a number of at least 0")
-
-    @classmethod
-    def zhao2017(
-        cls, *, rows: int, queries: int, overfits: int, tolerance: float, confidence: float = 0.95,
-        slack: float = 1.0 / 3.0, **shared: Any,
-    ) -> Self:  # fmt: skip
-        """The calibration of Zhao 2017, Theorem 2 (P2): ``sigma = (1-c) tau/(12 ln(4m/beta))``, ``T = (1+c) tau/2``.
-
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of questions m.
-            overfits: Number of releases B.
-            tolerance: tau, the half-width that Theorem 2 is after; `promise` says what S1 proves for these rows.
-            confidence: 1 - beta, in (0, 1).
-            slack: c in (0, 1).
-            **shared: ``dependence`` and ``unit``, as in the constructor.
-        """
-        scale = (1.0 - slack) * tolerance / (12.0 * math.log(4.0 * queries / (1.0 - confidence)))
-        return cls(
-            rows=rows, queries=queries, overfits=overfits, confidence=confidence,
-            threshold=(1.0 + slack) * tolerance / 2.0,
-            threshold_scale=scale, comparison_scale=2.0 * scale, answer_scale=4.0 * scale, **shared,
-        )  # fmt: skip
-
-    @classmethod
-    def dwork2015(
-        cls, *, rows: int, queries: int, overfits: int, tolerance: float, confidence: float = 0.95, **shared: Any
-    ) -> Self:
-        """The calibration of Dwork et al., NIPS 2015, Theorem 25: ``sigma = tau/(96 ln(4m/beta))``, ``T = 3 tau/4``.
-
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of questions m.
-            overfits: Number of releases B.
-            tolerance: tau, the half-width that Theorem 25 is after; `promise` says what S1 proves for these rows.
-            confidence: 1 - beta, in (0, 1).
-            **shared: ``dependence`` and ``unit``, as in the constructor.
-        """
-        scale = tolerance / (96.0 * math.log(4.0 * queries / (1.0 - confidence)))
-        return cls(
-            rows=rows, queries=queries, overfits=overfits, confidence=confidence, threshold=0.75 * tolerance,
-            threshold_scale=2.0 * scale, comparison_scale=4.0 * scale, answer_scale=scale, **shared,
-        )  # fmt: skip
 
     @classmethod
     def tuned(
@@ -130,15 +90,10 @@ class Thresholdout(Mechanism):
         slack: float = 0.0,
         **shared: Any,
     ) -> Self:
-        """The threshold and the scales with the smallest radius for the wish.
+        """The threshold and the scales with the smallest radius for the wish; see `Mechanism.tuned`.
 
-        Args:
-            rows: Number of sealed rows.
-            queries: Number of adaptive questions.
-            overfits: Releases from the holdout; by default 10, or one for each question if they are fewer.
-            confidence: 1 - beta, in (0, 1).
-            slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-            **shared: ``dependence`` and ``unit``, as in the constructor.
+        So many ``overfits``, releases from the holdout, are planned: by default 10, or one for each question if fewer.
+        No budget is spent on guesses closer than ``slack`` times the radius to the population's value.
         """
         check_slack(slack)
         planned = planned_overfits(overfits, queries)
@@ -178,6 +133,11 @@ class Thresholdout(Mechanism):
         first, comparison, answer = (self.scale_on_grid(scale) for scale in scales)
         return PureCurve(self.unit * (1.0 / first + 2.0 / comparison + 1.0 / answer), times=self.overfits)
 
+    def told(self, state: State) -> PureCurve:
+        """The epochs so far, with the one in progress, which has told of its threshold."""
+        epochs = min(state.charged + 1, self.overfits) if state.asked else 0
+        return replace(self, overfits=epochs).curve() if epochs else PureCurve(0.0)
+
     def _leak(self) -> LeakageBound:
         curve = self.dependence.leakage(self.curve(), self.rows)
         return leakage_bound(curve, confidence=self.statement_confidence)
@@ -215,32 +175,33 @@ class Thresholdout(Mechanism):
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Training answers in runs; each release ends an epoch."""
-        replies = Replies.refused(len(evaluations))
-        count = min(len(evaluations), self.queries - state.asked) if state.overfits < self.overfits else 0
+        size = len(evaluations.totals)
+        replies = Replies.refused(size)
+        count = min(size, self.queries - state.asked) if state.charged < self.overfits else 0
         totals, guesses = evaluations.totals.sum(axis=1)[:count], evaluations.guesses[:count]
         comparison = noise.laplace(self.scale_on_grid(self.comparison_scale), count, stream="comparison")
         distance = np.abs(totals - guesses) + comparison
         margin, epsilon = self._margin_and_epsilon()
         done, threshold = 0, math.floor(self.threshold * self.steps)
-        while done < count and state.overfits < self.overfits:
+        while done < count and state.charged < self.overfits:
             above = distance[done:] > threshold + state.carried_noise
             quiet = int(np.argmax(above)) if bool(np.any(above)) else count - done
             values = guesses[done : done + quiet] / self.steps
             interval = self.transferred(values, margin=margin, epsilon=epsilon)
             replies.put(slice(done, done + quiet), values, interval, Source.GUESS)
-            state, done = replace(state, asked=state.asked + quiet), done + quiet
+            state, done = state.after(asked=quiet, charged=0), done + quiet
             if done < count:
                 released = int(noise.laplace(self.scale_on_grid(self.answer_scale), 1, stream="answer")[0])
                 values = np.array([(int(totals[done]) + released) / self.steps])
                 interval = self.transferred(values, margin=margin, epsilon=epsilon)
                 replies.put(slice(done, done + 1), values, interval, Source.HOLDOUT)
-                state = State(state.asked + 1, state.overfits + 1, self._threshold_noise(noise))
+                state = State(state.asked + 1, state.charged + 1, self._threshold_noise(noise))
                 done += 1
         return state, replies
 
     def reachable(self, state: State) -> bool:
         """Some answers spend an overfit."""
-        return state.asked <= self.queries and state.overfits <= self.overfits
+        return state.asked <= self.queries and state.charged <= self.overfits
 
     def losable(self, *, questions: int, charges: int) -> bool:
         """A recovery ends an epoch without a question, or all epochs that were left."""
@@ -249,10 +210,10 @@ class Thresholdout(Mechanism):
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """The epoch in progress ends and counts as one: its threshold may be lost, and never comes into force again."""
         after = super().after_loss(state, asked=asked, charged=charged, noise=noise)
-        return State(after.asked, min(after.overfits + 1, self.overfits), self._threshold_noise(noise))
+        return State(after.asked, min(after.charged + 1, self.overfits), self._threshold_noise(noise))
 
     def _charges_left(self, state: State) -> int:
-        return self.overfits - state.overfits
+        return self.overfits - state.charged
 
     def _margin_and_epsilon(self) -> tuple[float, float]:
         error = _cached_error(self)
@@ -262,37 +223,31 @@ class Thresholdout(Mechanism):
         """S1 with the exact curve of all epochs; for the answers and against needless spending at once."""
         error = _cached_error(self)
         beyond = max(self.threshold - error.total - self.rounding, 0.0) if error.two_sided else None
-        return Promise(
-            statement="S1",
-            radius=self.threshold + error.total + self.rounding,
-            confidence=self.confidence,
-            assumptions=(self.dependence.describe(),),
-            details={
-                "threshold": self.threshold,
-                "alpha": self.threshold + error.excess,
-                "epsilon": error.leak.epsilon,
-                "excess": (error.exceedance + error.leak.delta) / self.beta,
-            },
-            privacy=(self.curve().epsilon(0.0), 0.0),
-            spends_only_beyond=beyond,
-        )
+        details = {
+            "threshold": self.threshold,
+            "alpha": self.threshold + error.excess,
+            "epsilon": error.leak.epsilon,
+            "excess": (error.exceedance + error.leak.delta) / self.beta,
+        }
+        radius, privacy = self.threshold + error.total + self.rounding, (self.curve().epsilon(0.0), 0.0)
+        return self._promised(radius, details, privacy=privacy, spends_only_beyond=beyond)
 
     def surely_answers(self, state: State, most: int) -> int:
         """Each of them may spend an overfit."""
-        return min(super().surely_answers(state, most), max(self.overfits - state.overfits, 0))
+        return min(super().surely_answers(state, most), max(self.overfits - state.charged, 0))
 
     def quote(self, state: State) -> Quote:
         """The radius is the same whether the guess holds or not."""
         if not self.surely_answers(state, 1):
-            return Quote(None, None, 0, 0, refused=True)
+            return REFUSED
         radius = self.promise().radius
         return Quote(radius, radius, 0, 1, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
         """Questions and overfits left."""
         return {
-            "questions": 0 if state.overfits >= self.overfits else max(self.queries - state.asked, 0),
-            "overfits": max(self.overfits - state.overfits, 0),
+            "questions": 0 if state.charged >= self.overfits else max(self.queries - state.asked, 0),
+            "overfits": max(self.overfits - state.charged, 0),
         }
 
 

@@ -96,7 +96,7 @@ class VectorNoise:
         lows, highs = self.budget.interval(values, self.coordinate_allowance(self.budget.drawn_scale(scale)))
         lows = np.maximum(lows - self.budget.row_step - SHRINKAGE, 0.0)  # rows were rounded towards 1/2, up or down
         highs = np.minimum(highs + SHRINKAGE, 1.0)
-        return after, NoisyVector(values, lows, highs, self.radius_at(scale), after.overfits - state.overfits)
+        return after, NoisyVector(values, lows, highs, self.radius_at(scale), after.charged - state.charged)
 
 
 @lru_cache(maxsize=256)

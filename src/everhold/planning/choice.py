@@ -18,8 +18,7 @@ from everhold.errors import (
 from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.inverse import rows_needed_by
-from everhold.planning.tuning import best_mechanism, tuned_mechanism
-from everhold.planning.wish import MOST_ROWS, Wish
+from everhold.planning.wish import MOST_ROWS, Wish, best_mechanism, tuned_mechanism
 
 if TYPE_CHECKING:
     from everhold.dependence import RowStructure

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theorem_2_rows
 from everhold.mechanisms import MECHANISMS
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.search import largest_within, smallest_within
-from everhold.planning.tuning import recommendable, tuned_for
-from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius
+from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius, tuned_for
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
@@ -78,7 +77,7 @@ def rows_needed(
         35409
     """
     radius = check_radius(radius)
-    wish = _wish(1, queries, overfits, confidence, slack, dependence)
+    wish = _wish(dependence, rows=1, queries=queries, overfits=overfits, confidence=confidence, slack=slack)
     needed = {name: rows_needed_by(name, wish, radius) for name in MECHANISMS}
     reaches(needed, radius)
     return needed
@@ -117,7 +116,7 @@ def queries_allowed(
         34
     """
     radius = check_radius(radius)
-    wish = _wish(rows, MOST_QUERIES, overfits, confidence, slack, dependence)
+    wish = _wish(dependence, rows=rows, queries=MOST_QUERIES, overfits=overfits, confidence=confidence, slack=slack)
     return {name: queries_allowed_by(name, wish, radius) for name in MECHANISMS}
 
 
@@ -129,16 +128,14 @@ def radius_of(name: str, wish: Wish) -> float:
 
 def rows_needed_by(name: str, wish: Wish, radius: float) -> int | None:
     """The smallest number of rows with which one mechanism keeps the radius; None if no holdout can seal so many."""
-    return smallest_within(
-        _remembered(lambda rows: radius_of(name, wish.with_rows(rows))), radius, least=1, most=MOST_ROWS
-    )
+    radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, wish.with_rows(rows)))
+    return smallest_within(radius_at, radius, least=1, most=MOST_ROWS)
 
 
 def queries_allowed_by(name: str, wish: Wish, radius: float) -> int:
     """The largest number of questions for which one mechanism keeps the radius."""
-    return largest_within(
-        _remembered(lambda queries: radius_of(name, wish.with_queries(queries))), radius, most=MOST_QUERIES
-    )
+    radius_at = lru_cache(maxsize=None)(lambda queries: radius_of(name, wish.with_queries(queries)))
+    return largest_within(radius_at, radius, most=MOST_QUERIES)
 
 
 def published_statements(wish: Wish) -> tuple[str, ...]:
@@ -192,25 +189,13 @@ def _session(wish: Wish) -> _Session:
 
 def reaches(needed: dict[str, int | None], radius: float) -> None:
     """Raise ValueError if no mechanism that may be taken by default reaches the radius."""
-    if all(rows is None for name, rows in needed.items() if recommendable(MECHANISMS[name])):
+    if all(rows is None for name, rows in needed.items() if MECHANISMS[name].recommendable()):
         raise ValueError(
             f"radius is {radius}; no mechanism reaches it with the {MOST_ROWS:,} rows that a holdout can seal; "
             "wish for a larger radius, fewer questions or fewer overfits"
         )
 
 
-def _wish(
-    rows: int,
-    queries: int,
-    overfits: int | None,
-    confidence: float,
-    slack: float,
-    dependence: DependenceModel | None,
-) -> Wish:
-    planned = planned_overfits(overfits, queries)
-    wish = {"rows": rows, "queries": queries, "overfits": planned, "confidence": confidence, "slack": slack}
-    return Wish(**wish) if dependence is None else Wish(**wish, dependence=dependence)  # type: ignore[arg-type]
-
-
-def _remembered(radius: Callable[[int], float]) -> Callable[[int], float]:
-    return lru_cache(maxsize=None)(radius)
+def _wish(dependence: DependenceModel | None, *, queries: int, overfits: int | None, **wish: Any) -> Wish:
+    dependence = Independent() if dependence is None else dependence
+    return Wish(queries=queries, overfits=planned_overfits(overfits, queries), dependence=dependence, **wish)

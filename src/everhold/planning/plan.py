@@ -20,8 +20,7 @@ from everhold.planning.inverse import (
     reaches,
     rows_needed_by,
 )
-from everhold.planning.tuning import recommendable, tuned_for
-from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius
+from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius, tuned_for
 
 if TYPE_CHECKING:
     import altair as alt
@@ -30,17 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "PlanLine", "PublishedLine", "plan"]
 
-_ORDER = (
-    "gaussian", "thresholdout", "guess_and_check", "sample_splitting", "laplace", "empirical", "privacy_budget",
-    "subsampling", "random_rows", "ladder",
-)  # fmt: skip
-_STATEMENT = {
-    "guess_and_check": "S3", "sample_splitting": "S3", "ladder": "S3", "random_rows": "S6", "empirical": "P9",
-}  # all others: S1  # fmt: skip
 _VACUOUS = 0.5
 _INCOMPLETE = "published, proof incomplete"
 _ONLY_INDEPENDENT = "only for independent rows"
-_NEEDS_INDEPENDENT_ROWS = ("sample_splitting", "random_rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +117,7 @@ class Plan(Display):
             cost = line.rows_needed if self.rows is None else line.radius
             return math.inf if cost is None else cost
 
-        return min((line for line in self.lines if recommendable(MECHANISMS[line.mechanism])), key=cost)
+        return min((line for line in self.lines if MECHANISMS[line.mechanism].recommendable()), key=cost)
 
     def line(self, mechanism: str) -> PlanLine:
         """The line of a mechanism.
@@ -137,7 +128,7 @@ class Plan(Display):
         for line in self.lines:
             if line.mechanism == mechanism:
                 return line
-        raise ValueError(f"there is no mechanism {mechanism!r}; expected one of {', '.join(_ORDER)}")
+        raise ValueError(f"there is no mechanism {mechanism!r}; expected one of {', '.join(MECHANISMS)}")
 
     def wish(self, *, rows: int | None = None) -> Wish:
         """The wish, for these rows or those given."""
@@ -162,7 +153,7 @@ class Plan(Display):
         radius = check_radius(radius)
         if self.rows is None:
             raise ValueError("the plan has no number of rows; expected rows=... when the plan was made")
-        wish = _for_any_queries(self.wish())
+        wish = self.wish().with_queries(MOST_QUERIES)
         return {line.mechanism: queries_allowed_by(line.mechanism, wish, radius) for line in self.lines}
 
     def chart(self, against: Literal["queries", "rows"] = "queries") -> alt.LayerChart:
@@ -270,7 +261,7 @@ def plan(
     )  # fmt: skip
     if radius is not None:
         radius = check_radius(radius)
-    lines = tuple(_line(name, wish, radius, with_rows=rows is not None) for name in _ORDER)
+    lines = tuple(_line(name, wish, radius, with_rows=rows is not None) for name in MECHANISMS)
     if radius is not None:
         reaches({line.mechanism: line.rows_needed for line in lines}, radius)
     made = Plan(
@@ -284,13 +275,15 @@ def plan(
 
 def _line(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> PlanLine:
     needed = None if radius is None else rows_needed_by(name, wish, radius)
-    allowed = queries_allowed_by(name, _for_any_queries(wish), radius) if radius is not None and with_rows else None
-    statement, adaptive = _STATEMENT.get(name, "S1"), MECHANISMS[name].adaptive
+    allowed = (
+        queries_allowed_by(name, wish.with_queries(MOST_QUERIES), radius) if radius is not None and with_rows else None
+    )
+    kind = MECHANISMS[name]
 
     def without_radius(reason: str) -> PlanLine:
-        return PlanLine(name, statement, adaptive, None, {}, reason, rows_needed=needed, queries_allowed=allowed)
+        return PlanLine(name, kind.statement, kind.adaptive, None, {}, reason, needed, allowed)
 
-    if name in _NEEDS_INDEPENDENT_ROWS and not isinstance(wish.dependence, Independent):
+    if kind.independent_rows and not isinstance(wish.dependence, Independent):
         return without_radius(_ONLY_INDEPENDENT)
     if not with_rows and needed is None:
         return without_radius(f"needs more than the {MOST_ROWS:,} rows that a holdout can seal")
@@ -300,15 +293,9 @@ def _line(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> Pl
     if isinstance(tuned, str):
         return without_radius(tuned)
     promise = tuned.promise()
-    note = "" if adaptive else "only for questions fixed in advance"
-    note = "only for rows of one law" if tuned.one_law else note
-    note = "of the best score so far; others are bounded from one side" if tuned.one_sided else note
-    if promise.radius >= _VACUOUS:
-        note = _joined(note, "says nothing: half the range or more")
-    return PlanLine(
-        name, promise.statement, adaptive, promise.radius, tuned.parameters(), note,
-        rows_needed=needed, queries_allowed=allowed, tuned=tuned,
-    )  # fmt: skip
+    note = _joined(kind.note, "says nothing: half the range or more" if promise.radius >= _VACUOUS else "")
+    parameters = tuned.parameters()
+    return PlanLine(name, kind.statement, kind.adaptive, promise.radius, parameters, note, needed, allowed, tuned)
 
 
 def _published(name: str, wish: Wish, radius: float | None, *, with_rows: bool) -> PublishedLine:
@@ -331,22 +318,9 @@ def _joined(*notes: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-def _for_any_queries(wish: Wish) -> Wish:
-    """The wish whose overfits are kept while the number of questions is searched for."""
-    return Wish(
-        rows=wish.rows, queries=MOST_QUERIES, overfits=wish.overfits, confidence=wish.confidence, slack=wish.slack,
-        dependence=wish.dependence,
-    )  # fmt: skip
-
-
 def _warn_if_vacuous(made: Plan) -> None:
-    radii = [made.best.radius, made.wished_radius]
-    for radius in radii:
+    for radius in (made.best.radius, made.wished_radius):
         if radius is not None and radius >= _VACUOUS:
-            warn_caller(
-                VacuousGuaranteeWarning(
-                    f"the radius {radius:.2f} is half the range or more and promises nothing; plan for more rows, "
-                    "fewer questions or fewer overfits"
-                )
-            )
+            said = f"the radius {radius:.2f} is half the range or more and promises nothing"
+            warn_caller(VacuousGuaranteeWarning(f"{said}; plan for more rows, fewer questions or fewer overfits"))
             return

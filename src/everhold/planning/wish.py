@@ -1,16 +1,27 @@
-"""What a planner asks for, and the reasons why it may make no sense."""
+"""What a planner asks for, why it may make no sense, and each mechanism at its best for it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Independent
+from everhold.errors import DependenceError
+from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.mechanisms.base import MOST_GRID_STEPS
 from everhold.values.evaluation import UNIT
 
-__all__ = ["LEAST_RADIUS", "MOST_QUERIES", "MOST_ROWS", "Wish", "check_radius"]
+__all__ = [
+    "LEAST_RADIUS",
+    "MOST_QUERIES",
+    "MOST_ROWS",
+    "Wish",
+    "best_mechanism",
+    "check_radius",
+    "tuned_for",
+    "tuned_mechanism",
+]
 
 MOST_ROWS = MOST_GRID_STEPS // UNIT
 """The most rows that can be sealed in one holdout."""
@@ -65,13 +76,8 @@ class Wish:
             )
         if not 0.0 <= as_float(self.slack) < 1.0:
             raise ValueError(f"slack is {brief(self.slack)}; expected a number in [0, 1), such as 1/3")
-        for name, plain in (
-            ("rows", int),
-            ("queries", int),
-            ("overfits", int),
-            ("confidence", float),
-            ("slack", float),
-        ):
+        plain_types = {"rows": int, "queries": int, "overfits": int, "confidence": float, "slack": float}
+        for name, plain in plain_types.items():
             object.__setattr__(self, name, plain(getattr(self, name)))  # NumPy's numbers overflow and are no JSON
 
     def with_rows(self, rows: int) -> Self:
@@ -104,3 +110,76 @@ def _check_count(name: str, value: int, most: int) -> None:
         raise ValueError(f"{name} is {brief(value)}; expected a whole number of at least 1")
     if value > most:
         raise ValueError(f"{name} is {brief(value)}; expected at most {most}")
+
+
+def tuned_mechanism(
+    name: str,
+    *,
+    rows: int,
+    queries: int,
+    overfits: int,
+    confidence: float,
+    slack: float = 0.0,
+    dependence: DependenceModel | None = None,
+) -> Mechanism:
+    """The named mechanism with its best parameters for a wish.
+
+    Raises:
+        ValueError: If there is no mechanism of that name or the wish makes no sense for it.
+    """
+    if not isinstance(name, str) or name not in MECHANISMS:
+        raise ValueError(f"there is no mechanism {brief(name)}; expected one of {', '.join(sorted(MECHANISMS))}")
+    return MECHANISMS[name].for_wish(
+        rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+        dependence=dependence or Independent(),
+    )  # fmt: skip
+
+
+def tuned_for(name: str, wish: Wish) -> Mechanism | str:
+    """The named mechanism with its best parameters for a checked wish, or the reason why it cannot serve the wish."""
+    try:
+        return tuned_mechanism(name, **{each.name: getattr(wish, each.name) for each in fields(wish)})
+    except ValueError as reason:
+        return str(reason)
+
+
+def best_mechanism(
+    *,
+    rows: int,
+    queries: int,
+    overfits: int,
+    confidence: float,
+    slack: float = 0.0,
+    dependence: DependenceModel | None = None,
+    with_guesses: bool = True,
+) -> Mechanism:
+    """The adaptive mechanism with the smallest radius for a wish, among those that do not need rows of one law.
+
+    Args:
+        rows: Number of sealed rows.
+        queries: Number of adaptive questions.
+        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
+        confidence: 1 - beta, in (0, 1).
+        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        dependence: How the rows depend on each other; independent by default.
+        with_guesses: Whether every question comes with a guess, such as a training estimate.
+
+    Raises:
+        ValueError: If the wish makes no sense.
+        DependenceError: If no mechanism can serve rows that depend on each other in this way.
+    """
+    wish: dict[str, Any] = {
+        "rows": rows, "queries": queries, "overfits": overfits, "confidence": confidence, "slack": slack,
+        "dependence": dependence,
+    }  # fmt: skip
+    tuned: list[Mechanism] = []
+    refused: list[DependenceError] = []
+    for name, kind in MECHANISMS.items():
+        if kind.recommendable() and (with_guesses or not kind.needs_guess):
+            try:
+                tuned.append(tuned_mechanism(name, **wish))
+            except DependenceError as reason:
+                refused.append(reason)
+    if not tuned:
+        raise refused[0]
+    return min(tuned, key=lambda mechanism: mechanism.promise().radius)

@@ -149,7 +149,8 @@ class JointMeans(Means[Result]):
         for _ in new:
             prices.append(self.mechanism.quote(quiet))
             worst.append(self.mechanism.quote(unlucky))
-            quiet, unlucky = _after(quiet, prices[-1].charged_if_confirmed), _after(unlucky, worst[-1].charged_at_most)
+            quiet = quiet.after(charged=prices[-1].charged_if_confirmed)
+            unlucky = unlucky.after(charged=worst[-1].charged_at_most)
         radii = dict(zip(new, (price.radius for price in prices), strict=True))
         charged = dict(zip(new, (price.radius_if_charged for price in worst), strict=True))
         return QuotedPrice(
@@ -213,11 +214,6 @@ class Derived(JointMeans[Answer]):
 def _stored(answer: Mapping[str, Any]) -> Estimate:
     """A stored answer as a mean in [0, 1] with its interval."""
     return Estimate(answer["value"], answer["low"], answer["high"])
-
-
-def _after(state: State, charge: int) -> State:
-    """The public state after one more answer."""
-    return replace(state, asked=state.asked + 1, overfits=state.overfits + charge)
 
 
 def estimate_between(value: float, low: float, high: float, *, least: float, most: float, slack: float) -> Estimate:

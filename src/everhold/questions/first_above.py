@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.guarantees.exceedance import comparison_exceedance
 from everhold.mechanisms.privacy_budget import CREDITS
-from everhold.mechanisms.sparse_vector import SparseVector, Verdict
+from everhold.mechanisms.selection import AboveThreshold
 from everhold.privacy.noise import LARGEST_SCALE
 from everhold.questions.choice import Comparison, check_same_units
 from everhold.questions.means import Query
@@ -138,11 +138,11 @@ class AbovePurchase(Comparison[FirstAbove]):
         mean = self.bound[0].to_mean(self.threshold)
         return mean if self.rises else 1.0 - mean
 
-    def stream(self, mechanism: PrivacyBudget) -> SparseVector:
+    def stream(self, mechanism: PrivacyBudget) -> AboveThreshold:
         """AboveThreshold with the pure loss eps that the credits pay: ``eps^2/2``-zero-concentrated."""
         rho = self.credits / mechanism.credits * mechanism.curve().rho
-        return SparseVector.lyu_su_li(
-            epsilon=math.sqrt(2.0 * rho) * (1.0 - 1e-12), tops=1, sensitivity=mechanism.unit,
+        return AboveThreshold.tuned(
+            epsilon=math.sqrt(2.0 * rho) * (1.0 - 1e-12), sensitivity=mechanism.unit,
             threshold=round(self._mean_threshold * mechanism.steps),
         )  # fmt: skip
 
@@ -160,13 +160,12 @@ class AbovePurchase(Comparison[FirstAbove]):
     def draw(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
         """The first whose noisy sum reaches the noisy threshold."""
         stream = self.stream(mechanism)
-        _, replies = stream.ask(stream.start(noise), seen if self.rises else mechanism.steps - seen, noise)
-        tops = np.flatnonzero(replies.verdicts == Verdict.ABOVE).tolist()
+        found = stream.first(seen if self.rises else mechanism.steps - seen, noise)
         answer = {
-            "value": tops[0] if tops else None, "low": None, "high": None, "source": "holdout",
+            "value": found, "low": None, "high": None, "source": "holdout",
             "within": self._within(mechanism),
         }  # fmt: skip
-        state = replace(state, asked=state.asked + 1, overfits=state.overfits + self.credits)
+        state = state.after(charged=self.credits)
         return Drawn(state, answer, self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> FirstAbove:

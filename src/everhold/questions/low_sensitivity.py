@@ -288,7 +288,7 @@ class StatisticPurchase(Purchase[int, Answer]):
         within = math.nextafter(mechanism.radius_at(self.scale) * float(mechanism.steps * self.grid.share), math.inf)
         ends = (min(max(end, 0.0), 1.0) for end in (value, value - within - 1e-15, value + within + 1e-15))
         answer = {**dict(zip(("value", "low", "high"), ends, strict=True)), "source": "holdout", "within": within}
-        return Drawn(after, answer, after.overfits - state.overfits)
+        return Drawn(after, answer, after.charged - state.charged)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> Answer:
         """The answer in the statistic's units."""

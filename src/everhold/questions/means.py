@@ -166,14 +166,14 @@ class Means(Ready[Result]):
         return Answer(
             bound.from_mean(kept["value"]), low, high, kept["source"], entry.charged, told.remaining, bound.question,
             entry.repeated, told.statement, self.mechanism.confidence, self.mechanism.adaptive,
-            _worth(self.mechanism), told.analyst, about, bound.shown,
+            self.mechanism.rows_worth(), told.analyst, about, bound.shown,
         )  # fmt: skip
 
     def refusal(self, question: str, told: Told, *, about: str | None, shown: str = "") -> Answer:
         """The answer to what was refused, of which the ledger knows nothing."""
         return Answer(
             None, None, None, "refused", 0, told.remaining, question, False, told.statement,
-            self.mechanism.confidence, self.mechanism.adaptive, _worth(self.mechanism), told.analyst, about, shown,
+            self.mechanism.confidence, self.mechanism.adaptive, self.mechanism.rows_worth(), told.analyst, about, shown,
         )  # fmt: skip
 
 
@@ -224,15 +224,3 @@ def _outwards(bound: BoundQuery, low: float, high: float) -> tuple[float, float]
         return low, high
     step = 4.0 * max(math.ulp(least), math.ulp(most))
     return max(low - step, least), min(high + step, most)
-
-
-def _worth(mechanism: Mechanism) -> str:
-    """What the dependence of the rows costs, or what the mechanism needs of them, in words."""
-    if mechanism.one_law:
-        return "It holds only if all sealed rows are of one law (independent and identically distributed)."
-    if mechanism.dependence.binomial_tails:
-        return ""
-    if mechanism.reads_leakage:
-        return "Sealed rows that tell about each other make it wider than it would be for independent ones."
-    worth = int(mechanism.effective_rows(mechanism.rows))
-    return f"As they depend on each other, the {mechanism.rows:,} sealed rows are worth {worth:,} independent ones."

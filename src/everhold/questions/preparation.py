@@ -12,7 +12,6 @@ from everhold.arguments import as_float, brief
 from everhold.diagnosis.questions import warn_of_questions, watch_over
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
-from everhold.mechanisms import Ladder
 from everhold.questions.identity import behaviour_digest
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
@@ -173,8 +172,8 @@ class Preparation:
         if isinstance(query, LabelQuery):
             query = self.placed(query)
         bound = query.bind(self.schema)
-        if isinstance(self.mechanism, Ladder):
-            _check_rankable(bound, self.mechanism)
+        if reason := self.mechanism.why_not(bound):
+            raise QueryRejected(reason)
         if bound.sealed is not None and bound.sealed is bound.training:  # code, not an array of predictions
             return self._tried(bound, bound.sealed)
         return bound
@@ -323,17 +322,3 @@ def _check_listed(what: str, values: object) -> None:
 def _with(query: AnyLabelQuery, **changes: Any) -> AnyLabelQuery:
     changed: AnyLabelQuery = replace(query, **changes)  # type: ignore[type-var]  # all of its kinds are dataclasses
     return changed
-
-
-def _check_rankable(bound: BoundQuery, ladder: Ladder) -> None:
-    """All questions share a ladder's best so far: they have to be shares of which it ranks the better ones first.
-
-    Accuracy and error have the same row values, so they belong on a ladder on which higher ones are better.
-    """
-    right = bound.description.get("kind") == "accuracy"  # of error, too: the answer is turned round
-    if {bound.at_zero, bound.at_one} != {0.0, 1.0} or right != (ladder.better == "higher"):
-        raise QueryRejected(
-            f"this ladder ranks shares of which the {ladder.better} are better, and the question is not one; "
-            "expected accuracy(...) or error(...) where it was created with Ladder.tuned(..., better='higher'), and "
-            "brier(...) or a condition where not; nothing was charged"
-        )

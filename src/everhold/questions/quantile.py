@@ -12,7 +12,7 @@ import numpy as np
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
-from everhold.mechanisms.quantiles import QuantileSelection
+from everhold.mechanisms.selection import QuantileBins
 from everhold.questions.choice import chosen
 from everhold.questions.mean import MeanQuery
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, digest, whole_price
@@ -95,7 +95,7 @@ class QuantileQuery(PricedQuery[QuantileAnswer]):
         below = [preparation.bind(f"({self.text}) < {float(edge)!r}") for edge in search.edges[1:-1]]
         return QuantilePurchase(self, search, number.question, tuple(below), price)
 
-    def _search(self, mechanism: PrivacyBudget, price: int) -> QuantileSelection:
+    def _search(self, mechanism: PrivacyBudget, price: int) -> QuantileBins:
         bins = self.bins
         if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= _MOST_BINS:
             raise QueryRejected(
@@ -107,9 +107,9 @@ class QuantileQuery(PricedQuery[QuantileAnswer]):
                     f"{name} is {brief(getattr(self, name))}; expected a finite number; nothing was charged"
                 )
         try:
-            return QuantileSelection(
+            return QuantileBins(
                 quantile=self.quantile, low=self.low, high=self.high, bins=bins, rows=mechanism.rows,
-                selection=mechanism.selection(price), unit=mechanism.unit,
+                unit=mechanism.unit,
             )  # fmt: skip
         except (ValueError, TypeError, OverflowError) as reason:
             raise QueryRejected(f"{reason}; nothing was charged") from None
@@ -128,7 +128,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", QuantileAnswer]):
     """
 
     query: QuantileQuery
-    search: QuantileSelection
+    search: QuantileBins
     number: str
     below: tuple[BoundQuery, ...]
     credits: int
@@ -172,8 +172,8 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", QuantileAnswer]):
         """The bin's ends."""
         found = None if answer["value"] is None else self.search.bin(answer["value"])
         return QuantileAnswer(
-            low=None if found is None else found.low,
-            high=None if found is None else found.high,
+            low=None if found is None else found[0],
+            high=None if found is None else found[1],
             quantile=float(self.query.quantile),
             error=answer["within"],
             **paid,

@@ -186,7 +186,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
             "value": None, "low": None, "high": None, "source": "holdout", "within": self.price(mechanism).within,
             "released": self.maker.release(seen, noise), "simulated": noise.simulated,
         }  # fmt: skip
-        state = replace(state, asked=state.asked + 1, overfits=state.overfits + self.credits)
+        state = state.after(charged=self.credits)
         return Drawn(state, answer, self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> SyntheticAnswer:

@@ -13,7 +13,7 @@ from everhold.dependence import dependence_from_dict
 from everhold.errors import IntegrityError
 from everhold.estimand import FEATURES, PUBLIC
 from everhold.ledger.chain import canonical
-from everhold.mechanisms import MECHANISMS, Mechanism, State
+from everhold.mechanisms import Mechanism, State, mechanism_from_dict
 from everhold.sealing.storage import is_folder_name
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
@@ -93,10 +93,7 @@ def check_settings(configuration: dict[str, Any]) -> None:
 
 def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
     """The mechanism as it was at creation."""
-    described = configuration["mechanism"]
-    kind = MECHANISMS[described["mechanism"]]
-    shared = {name: described[name] for name in ("rows", "queries", "confidence", "unit")}
-    return kind(**shared, dependence=dependence_from_dict(configuration["dependence"]), **described["parameters"])
+    return mechanism_from_dict(configuration["mechanism"], dependence_from_dict(configuration["dependence"]))
 
 
 def schema_from(configuration: dict[str, Any]) -> Schema:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.charts.style import INK, styled
+from everhold.charts import INK, styled
 from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from everhold.charts.style import FAINT, INK, styled
+from everhold.charts import FAINT, INK, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

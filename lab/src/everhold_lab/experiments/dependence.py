@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import binom
 
 from everhold.dependence import GaussianAR1
+from everhold.mechanisms import MECHANISMS
 from everhold.planning import tuned_mechanism
 from everhold_lab.analysts import HillClimbingAnalyst
 from everhold_lab.audit.coverage import play_once
@@ -37,7 +38,7 @@ _STRENGTHS = {"groups": "rows in a group", "chain": "correlation of neighbours",
 _CHANCE = 0.999  # more violations than happen with this chance break a promise
 _ROUNDS = 4
 _KINDS = ("promised by the right model", "promised as if independent", "seen under attack")
-_COLOURS = {"guess_and_check": "#009e73", "gaussian": "#0072b2"}
+_COLOURS = {name: MECHANISMS[name].colour for name in _MECHANISMS}
 _ROWS_COLOURS = {"worth": "#d55e00"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everhold.charts.style import INK, styled
+from everhold.charts import INK, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.charts.style import INK, styled
+from everhold.charts import INK, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -29,16 +29,7 @@ _SWEEPS = ("queries", "overfits")
 _PLACE = ("sweep", "sealed", "queries", "overfits")
 _VACUOUS = 0.5
 _KINDS = ("promised by everhold", "published", "seen under attack")
-_COLOURS = {  # Okabe and Ito, told apart by people with colour-blindness; greys for the published statements
-    "guess_and_check": "#009e73",
-    "gaussian": "#0072b2",
-    "thresholdout": "#d55e00",
-    "laplace": "#56b4e9",
-    "privacy_budget": "#e69f00",
-    "subsampling": "#6a51a3",
-    "random_rows": "#882255",
-    "sample_splitting": "#cc79a7",
-    "ladder": "#117733",
+_COLOURS = {name: kind.colour for name, kind in MECHANISMS.items() if kind.adaptive} | {  # greys for published ones
     _BARE: "#24292f",
     _FIXED: "#b59f00",
     "zhao_theorem_2": "#999999",

@@ -13,6 +13,7 @@ from everhold.dependence import Independent
 from everhold.guarantees.published import zhao_theorem_2_rows
 from everhold.mechanisms import Empirical, GuessAndCheck, Thresholdout
 from everhold_lab.audit.dependent_boards import CopiedInOrder
+from everhold_lab.releases import thresholdout_zhao2017
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
@@ -94,7 +95,7 @@ def contender(game: Game, name: str) -> Contender:
     if name == "common":
         return _promised(name, Empirical.tuned(**_wish(game, independent)))
     if name == "thresholdout_theorem2":
-        calibrated = Thresholdout.zhao2017(
+        calibrated = thresholdout_zhao2017(
             **_wish(game, true), overfits=game.overfits, tolerance=game.tolerance, slack=_SLACK
         )
         return Contender(name, calibrated, game.tolerance, rows_of_theorem_2(game))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from everhold.charts.style import plots_available, save_chart
+from everhold.charts import save_chart
+from everhold_lab.charts import plots_available
 from everhold_lab.charts.climb import climb_chart
 from everhold_lab.charts.worth import WorthBar, worth_chart
 from everhold_lab.demo.tuning import BEFORE, TAKE_OFF

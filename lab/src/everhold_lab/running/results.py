@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from everhold.charts.style import svg_text
+from everhold.charts import svg_text
 from everhold.display import Display
 from everhold.table_files import columns_of, write_parquet
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from everhold.charts.style import html_page
+from everhold.charts import html_page
 from everhold_lab.experiments import EXPERIMENTS
 from everhold_lab.running.results import write_text
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.charts.style import plots_available
+from everhold_lab.charts import plots_available
 from everhold_lab.running.checkpoint import Checkpoint, Finished, Task, fingerprint_of, parameters_of, plain, task_seed
 from everhold_lab.running.results import Results, save_pictures, write_parquet, write_text
 from everhold_lab.running.results_page import write_report

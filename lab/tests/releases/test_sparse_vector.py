@@ -16,16 +16,17 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import chisquare
 
 from everhold.mechanisms import Thresholdout
-from everhold.mechanisms.sparse_vector import (
+from everhold.mechanisms.selection import AboveThreshold
+from everhold.privacy.noise import SecureNoise, SeededNoise
+from everhold_lab.releases.sparse_vector import (
     SparseState,
     SparseVector,
     Verdict,
     best_split,
     dwork_roth_scale,
-    numeric_sparse,
     numeric_sparse_scales,
 )
-from everhold.privacy.noise import SecureNoise, SeededNoise
+from everhold_lab.releases.thresholdout import thresholdout_numeric
 from everhold_lab.theory.noise_laws import discrete_laplace_pmf
 
 TINY = {"threshold": 1, "sensitivity": 1}
@@ -424,13 +425,15 @@ def test_verdicts_are_right_beyond_the_accuracy_and_only_there(redraws, share, k
 
 def test_numeric_sparse_as_thresholdout_has_the_curve_of_the_stream():
     wish = {"epsilon": 2.0, "delta": 1e-6}
-    session = numeric_sparse(rows=10**5, queries=50, overfits=4, threshold=0.05, **wish)
+    session = thresholdout_numeric(rows=10**5, queries=50, overfits=4, threshold=0.05, **wish)
     stream = SparseVector.numeric(tops=4, threshold=0, sensitivity=2**30, **wish)
     assert isinstance(session, Thresholdout)
     assert session.curve().level == pytest.approx(stream.curve().level, rel=1e-6)
     assert session.curve().times == stream.curve().times
     tuned = Thresholdout.tuned(rows=10**5, queries=50, overfits=4)
-    radius = numeric_sparse(rows=10**5, queries=50, overfits=4, threshold=tuned.threshold, **wish).promise().radius
+    radius = (
+        thresholdout_numeric(rows=10**5, queries=50, overfits=4, threshold=tuned.threshold, **wish).promise().radius
+    )
     assert tuned.promise().radius < radius
 
 
@@ -459,3 +462,16 @@ def test_wrong_arguments_are_refused(call, message):
 def test_values_that_are_not_integers_are_refused():
     with pytest.raises(TypeError, match="grid units"):
         STREAM.ask(SparseState(), [0.5], SeededNoise(1))
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0, 50.0])
+def test_the_scan_of_a_holdout_is_this_technique_with_one_top(epsilon):
+    wish = {"epsilon": epsilon, "threshold": 500, "sensitivity": 16}
+    scan, stream = AboveThreshold.tuned(**wish), SparseVector.lyu_su_li(**wish, tops=1)
+    assert (scan.threshold_scale, scan.query_scale) == (stream.threshold_scale, stream.query_scale)
+    assert scan.curve() == stream.curve()
+    for seed in range(200):
+        values = np.random.default_rng(seed).integers(0, 700, 20)
+        _, replies = stream.ask(stream.start(SeededNoise(seed)), values, SeededNoise(seed))
+        tops = np.flatnonzero(replies.verdicts == Verdict.ABOVE).tolist()
+        assert scan.first(values, SeededNoise(seed)) == (tops[0] if tops else None)

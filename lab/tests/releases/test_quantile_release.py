@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from everhold.mechanisms.quantiles import QuantileBin, QuantileSelection
-from everhold.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy import SecureNoise, SeededNoise
+from everhold_lab.releases.selection import PermuteAndFlip, QuantileBin, QuantileRelease
 
 BOTH = pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
 
 
 def question(quantile=0.5, *, rows, epsilon=1.0, kind=PermuteAndFlip, bins=4, unit=8):
     selection = kind(epsilon, sensitivity=unit)
-    return QuantileSelection(quantile=quantile, low=0, high=bins, bins=bins, rows=rows, selection=selection, unit=unit)
+    return QuantileRelease(quantile=quantile, low=0, high=bins, bins=bins, rows=rows, selection=selection, unit=unit)
 
 
 def loss_by_definition(column, q, low, high, *, last):
@@ -85,7 +85,7 @@ def test_bins_are_drawn_by_the_law(kind, noise):
     asked = question(0.25, rows=5, kind=kind, epsilon=0.5)
     below = asked.below([0.5, 1.5, 1.6, 2.5, 3.5])
     found = [asked.choose(below, noise) for _ in range(2000)]
-    drawn = [[asked.bin(index) for index in range(4)].index(one) for one in found]
+    drawn = [[QuantileBin(*asked.bin(index)) for index in range(4)].index(one) for one in found]
     assert stats.chisquare(np.bincount(drawn, minlength=4), 2000 * asked.law(below)).pvalue > 1e-6
 
 
@@ -132,7 +132,7 @@ def normal_failures(asked, bound, *, runs, seed):
 @BOTH
 @pytest.mark.parametrize("q", [0.5, 0.95])
 def test_the_promise_holds_by_simulation_and_a_shorter_one_fails(kind, q):
-    asked = QuantileSelection(quantile=q, low=0, high=40, bins=160, rows=3000, selection=kind(0.05))
+    asked = QuantileRelease(quantile=q, low=0, high=40, bins=160, rows=3000, selection=kind(0.05))
     bound = asked.bound(confidence=0.9)
     assert bound.radius < 0.2
     assert np.all(normal_failures(asked, bound, runs=200, seed=1) <= 35)
@@ -141,7 +141,7 @@ def test_the_promise_holds_by_simulation_and_a_shorter_one_fails(kind, q):
 
 
 def test_near_the_ends_the_levels_are_sharper_than_the_radius():
-    bound = QuantileSelection(
+    bound = QuantileRelease(
         quantile=0.99, low=0, high=1, bins=100, rows=20_000, selection=PermuteAndFlip(0.3)
     ).bound()  # fmt: skip
     assert 0.99 - bound.radius < bound.least < 0.99 < bound.most <= 1.0
@@ -165,7 +165,7 @@ def test_another_transcript_costs_more():
 def test_wrong_inputs_are_refused(wrong):
     good = {"quantile": 0.5, "low": 0.0, "high": 4.0, "bins": 4, "rows": 10, "selection": PermuteAndFlip(1.0)}
     with pytest.raises(ValueError, match=r"expected|pass"):
-        QuantileSelection(**good | wrong)
+        QuantileRelease(**good | wrong)
 
 
 def test_wrong_counts_are_refused():

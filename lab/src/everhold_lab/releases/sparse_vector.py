@@ -2,7 +2,7 @@
 
 These are pure steps on integers (sums over the sealed rows in grid units), for streams that are answered "below" or
 "above". As an answer to a statistical question "above" says next to nothing, so it is no holdout mechanism; with the
-training estimate as the answer below, and a noisy release above, it is `Thresholdout` (see `numeric_sparse`).
+training estimate as the answer below, and a noisy release above, it is `Thresholdout` (see `thresholdout_numeric`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from everhold.arguments import positive
-from everhold.mechanisms.thresholdout import Thresholdout
 from everhold.privacy.curves import PureCurve, whole
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ __all__ = [
     "Verdict",
     "best_split",
     "dwork_roth_scale",
-    "numeric_sparse",
     "numeric_sparse_scales",
 ]
 
@@ -369,33 +367,3 @@ def best_split(tops: int, *, monotone: bool = False) -> float:
         4.0
     """
     return float(((1 if monotone else 2) * whole(tops, "tops")) ** (2.0 / 3.0))
-
-
-def numeric_sparse(
-    *, rows: int, queries: int, overfits: int, threshold: float, epsilon: float, delta: float = 0.0,
-    confidence: float = 0.95, **shared: Any,
-) -> Thresholdout:  # fmt: skip
-    """NumericSparse on the distances between guesses and sealed averages: Thresholdout with its scales.
-
-    Its promise to the population is S1's, with the exact curve. `Thresholdout.tuned` has better scales.
-
-    Args:
-        rows: Number of sealed rows n; one of them moves a distance by ``1/n``.
-        queries: Number of questions m.
-        overfits: c, releases from the holdout.
-        threshold: How far guess and sealed average may be apart.
-        epsilon: Privacy loss of the whole session by the theorem.
-        delta: Its delta, in [0, 1).
-        confidence: 1 - beta, in (0, 1).
-        **shared: ``dependence`` and ``unit``, as in `Thresholdout`.
-
-    Examples:
-        >>> session = numeric_sparse(rows=10**6, queries=100, overfits=5, threshold=0.05, epsilon=1.0)
-        >>> round(session.curve().epsilon(0.0), 6)
-        1.0
-    """
-    theta, answer = numeric_sparse_scales(epsilon, tops=overfits, delta=delta)
-    return Thresholdout(
-        rows=rows, queries=queries, overfits=overfits, confidence=confidence, threshold=threshold,
-        threshold_scale=theta / rows, comparison_scale=2.0 * theta / rows, answer_scale=answer / rows, **shared,
-    )  # fmt: skip

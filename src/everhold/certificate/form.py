@@ -1,0 +1,272 @@
+"""What a file must hold to be a certificate: JSON that nobody can trip over, with these sections and fields.
+
+A file may be hostile: never more than a few megabytes are read, and there is never an error but `Malformed`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from everhold.estimand import FEATURES
+from everhold.ledger.chain import canonical
+
+__all__ = [
+    "DATA_BEGIN",
+    "DATA_END",
+    "FORMAT",
+    "FORMAT_FIELD",
+    "MOST_BYTES",
+    "SECTIONS",
+    "SIGNATURE",
+    "SOURCES",
+    "Malformed",
+    "facts_of",
+    "is_hex",
+    "misshapen",
+    "read_document",
+]
+
+FORMAT_FIELD = "everhold_certificate"
+FORMAT = 1
+"""Version of the document, its words and its page included; a change of any of them is a new version."""
+SIGNATURE = "signature"
+SOURCES = ("training", "guess", "standing", "holdout")
+"""Where an answer may come from, as the ledger names it."""
+DATA_BEGIN = '<script type="application/json" id="everhold-document">'
+DATA_END = "</script>"
+"""What the signed document stands between on a page."""
+MOST_BYTES = 4 * 2**20
+_MOST_DEPTH = 16
+
+Fits = Callable[[object], bool]
+
+
+def is_hex(value: object, digits: int) -> bool:
+    """Whether a value is text of so many small hexadecimal digits."""
+    return isinstance(value, str) and len(value) == digits and re.fullmatch("[0-9a-f]*", value) is not None
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _number(value: object) -> bool:
+    return type(value) in (int, float) and abs(value) <= 1e300 and not math.isnan(value)  # type: ignore[arg-type]
+
+
+def _hash(value: object) -> bool:
+    return is_hex(value, 64)
+
+
+def _optional(fits: Fits) -> Fits:
+    return lambda value: value is None or fits(value)
+
+
+def _list(fits: Fits) -> Fits:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _map(fits: Fits) -> Fits:
+    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
+
+
+def _object(**fields: Fits) -> Fits:
+    """Exactly these fields."""
+    return lambda value: (
+        isinstance(value, dict)
+        and set(value) == set(fields)
+        and all(fits(value[name]) for name, fits in fields.items())
+    )
+
+
+_texts = _list(_text)
+_allotted = _object(analyst=_text, asked=_count, questions=_count, charged=_count, charges=_count)
+_FACTS: dict[str, dict[str, Fits]] = {
+    "promise": {
+        "radius": _optional(_number), "confidence": _number, "statement": _text, "questions": _count,
+        "overfits": _optional(_count), "spends_only_beyond": _optional(_number),
+    },
+    "rows": {
+        "holdout": _text, "id": _text, "rows": _count, "fingerprint": _text, "sealed_at": _text,
+        "training_rows": _count, "training_fingerprint": _optional(_text),
+        "columns": _list(lambda pair: _texts(pair) and len(pair) == 2),  # type: ignore[arg-type]
+        "label": _optional(_text), "row_id": _optional(_text),
+        "features": lambda value: isinstance(value, str) and value in FEATURES,
+    },
+    "assumptions": {"dependence": lambda value: isinstance(value, dict), "stated": _texts},
+    "mechanism": {
+        "name": _text, "rows": _count, "queries": _count, "confidence": _number, "unit": _count,
+        "parameters": _map(lambda value: _number(value) or _text(value)),
+    },
+    "theorem": {"statement": _text, "numbers": _map(_optional(_number))},
+    "account": {
+        "asked": _count, "by_source": _object(**dict.fromkeys(SOURCES, _count)), "by_position": _count,
+        "charged": _count, "left": _map(_count),
+    },
+    "ledger_head": {"sequence": _count, "entry_hash": _hash},
+    "privacy": {"epsilon": _optional(_number), "delta": _optional(_number)},
+    "not_promised": {},
+    "issue": {
+        "software": _text, "version": _text, "issued_at": _text, "simulation": lambda value: isinstance(value, bool),
+    },
+}  # fmt: skip
+_SOMETIMES: dict[str, dict[str, Fits]] = {
+    "rows": {"also_sealed_as": _texts},
+    "account": {
+        "allotments": _object(acts=_count, analysts=_list(_allotted)),
+        "lost": _object(recoveries=_count, questions=_count, charges=_count),
+    },
+}
+"""Facts that only some certificates have: so all earlier ones keep their shape."""
+_WORDS: dict[str, dict[str, Fits]] = {
+    "promise": {"sentence": _text, "explanation": _texts},
+    "assumptions": {"always": _texts, "how_to_tell": _texts},
+    "mechanism": {"explanation": _text},
+    "theorem": {"says": _text, "source": _text},
+    "privacy": {"explanation": _texts},
+    "not_promised": {"items": _texts},
+    "issue": {"banner": _optional(_text)},
+}
+SECTIONS = tuple(_FACTS)
+"""Names of the signed sections, in the order of the page."""
+_SIGNED: dict[str, Fits] = {
+    "algorithm": _text, "public_key": _hash, "digests": _map(_hash), "value": lambda value: is_hex(value, 128),
+}  # fmt: skip
+
+
+def facts_of(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The sections without their words."""
+    return {
+        section: {
+            name: document[section][name]
+            for name in (*fields, *_SOMETIMES.get(section, {}))
+            if name in fields or name in document[section]
+        }
+        for section, fields in _FACTS.items()
+    }
+
+
+def misshapen(document: object) -> Iterator[str]:
+    """What keeps plain data from being a certificate, in words; nothing if it has the right shape."""
+    if not isinstance(document, dict) or FORMAT_FIELD not in document:
+        yield "this is not a certificate of everhold"
+        return
+    if type(document[FORMAT_FIELD]) is not int or document[FORMAT_FIELD] != FORMAT:
+        yield f"the certificate has a format that this everhold does not know; expected version {FORMAT}"
+        return
+    expected = {FORMAT_FIELD, SIGNATURE, *SECTIONS}
+    yield from (f"the section {name!r} is missing" for name in (*SECTIONS, SIGNATURE) if name not in document)
+    if any(name not in expected for name in document):
+        yield "there are sections that a certificate does not have"
+    for name in SECTIONS:
+        if name in document:
+            fields, sometimes = _FACTS[name] | _WORDS.get(name, {}), _SOMETIMES.get(name, {})
+            yield from _misshapen_section(name, document[name], fields, sometimes)
+    if SIGNATURE in document:
+        yield from _misshapen_section(SIGNATURE, document[SIGNATURE], _SIGNED, {})
+
+
+def _misshapen_section(
+    name: str,
+    section: object,
+    fields: Mapping[str, Fits],
+    sometimes: Mapping[str, Fits],
+) -> Iterator[str]:
+    if not isinstance(section, dict):
+        yield f"the section {name!r} is malformed"
+        return
+    yield from (f"in the section {name!r}, {field!r} is missing" for field in fields if field not in section)
+    if any(field not in fields and field not in sometimes for field in section):
+        yield f"in the section {name!r}, there are fields that do not belong there"
+    for field, fits in (*fields.items(), *sometimes.items()):
+        if field in section and not fits(section[field]):
+            yield f"in the section {name!r}, {field!r} is malformed"
+
+
+class Malformed(Exception):
+    """The file is not what it should be; says in words why, and quotes nothing from it."""
+
+
+def read_document(path: Path | str) -> tuple[Any, str | None]:
+    """The JSON value in a file, of any type, and the page that it came in; None for a JSON file.
+
+    Raises:
+        Malformed: If there is no document in it.
+    """
+    text = _read(path)
+    if not text.lstrip().startswith("<"):
+        return _parsed(text), None
+    if text.count(DATA_BEGIN) != 1:
+        raise Malformed("the page does not hold exactly one signed document")
+    inside = text.split(DATA_BEGIN)[1]
+    if DATA_END not in inside:
+        raise Malformed("the signed document in the page has no end")
+    return _parsed(inside.split(DATA_END)[0]), text
+
+
+def _read(path: Path | str) -> str:
+    try:
+        path = Path(path)
+        if not path.is_file():
+            raise Malformed("there is no such file")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError):  # a null byte in a name is a ValueError
+        raise Malformed("the file cannot be read") from None
+    if len(content) > MOST_BYTES:
+        raise Malformed(f"the file is larger than {MOST_BYTES // 2**20} MiB, and no certificate is")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Malformed("the file is not text in UTF-8") from None
+    return text.replace("\r\n", "\n")  # what mail and version control may do to line ends
+
+
+def _parsed(text: str) -> Any:
+    try:
+        value = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+    except Malformed:
+        raise
+    except (ValueError, RecursionError):
+        raise Malformed("the document is not JSON, or is cut off") from None
+    _check_depth(value)
+    try:
+        canonical(value)
+    except ValueError:
+        raise Malformed("the document holds a number that is not finite, or text that is not Unicode") from None
+    return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Malformed("a name occurs twice in one object of the document")
+    return dict(sorted(found.items()))  # so that a page does not depend on the order in the file
+
+
+def _no_constant(_: str) -> Any:
+    raise Malformed("the document holds a number that is not finite")
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_MOST_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return
+    raise Malformed("the document is nested too deeply")
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
