@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, seal_of
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["Ledger", "Page", "find_head"]
 
 _PAGE_SIZE = 1_000
-_LOOKUP_SIZE = 500
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 _read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the text that was written
 
@@ -44,7 +43,8 @@ _PAGE = (
     .order_by(entries.c.sequence)
     .limit(bindparam("size"))
 )
-_ANSWERED = _ENTRIES.where(_OF_HOLDOUT, entries.c.question.in_(bindparam("questions", expanding=True)))
+_WANTED = func.json_each(bindparam("questions")).table_valued("value")  # one statement, however many there are
+_ANSWERED = _ENTRIES.where(_OF_HOLDOUT, entries.c.question.in_(select(_WANTED.c.value)))
 _QUESTIONS = select(entries.c.sequence, entries.c.question).where(_OF_HOLDOUT).order_by(entries.c.sequence)
 _HEAD = select(head).where(head.c.holdout_id == bindparam("holdout"))
 _INSERT = insert(entries)
@@ -140,7 +140,7 @@ class Ledger:
             IntegrityError: If the entry was altered.
         """
         with self.database.transaction() as connection, database_errors():
-            row = connection.execute(_ANSWERED, {"holdout": self.holdout, "questions": [question]}).first()
+            row = connection.execute(_ANSWERED, {"holdout": self.holdout, "questions": json.dumps([question])}).first()
         return None if row is None else self._entry(row)
 
     def entries(self, start: int = 0, limit: int | None = None) -> Iterator[Entry]:
@@ -260,11 +260,9 @@ class Ledger:
     def _answered(self, connection: Connection, questions: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Sequence and answer (canonical JSON) of those questions that have an entry, by fingerprint; seals checked."""
         known: dict[str, tuple[int, str]] = {}
-        for start in range(0, len(questions), _LOOKUP_SIZE):
-            wanted = {"holdout": self.holdout, "questions": questions[start : start + _LOOKUP_SIZE]}
-            for row in connection.execute(_ANSWERED, wanted):
-                self._check_sealed(row)
-                known[row.question] = row.sequence, row.answer
+        for row in connection.execute(_ANSWERED, {"holdout": self.holdout, "questions": json.dumps(questions)}):
+            self._check_sealed(row)
+            known[row.question] = row.sequence, row.answer
         return known
 
     def _check_all_questions(self, connection: Connection, at: Head) -> None:
