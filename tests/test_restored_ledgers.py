@@ -308,7 +308,7 @@ def verify_findings(study):
     from everhold.ledger import verify
 
     desk = study._desk
-    return verify(desk.store, study.name, seal_key=desk.key.seal_key, head_file=desk.head_file).findings
+    return verify(desk.store, desk.record.name, seal_key=desk.key.seal_key, head_file=desk.head_file).findings
 
 
 def test_verification_finds_a_database_that_was_set_back(set_back):

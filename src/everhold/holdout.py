@@ -22,9 +22,7 @@ from everhold.asking.desk import Desk, first_noise
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.boundary import errors_leave_frames_behind
-from everhold.certificate import Certificate, make_certificate
 from everhold.dependence import DependenceModel
-from everhold.diagnosis.diagnosis import Diagnosis, diagnose_file, warn_of_dependence
 from everhold.errors import DependenceError, IntegrityError, QueryRejected
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
 from everhold.ledger import LedgerStore, Outcome
@@ -65,7 +63,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from everhold.certificate import Certificate
     from everhold.dependence import RowStructure
+    from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.ledger import Entry, HoldoutRecord
     from everhold.sealing.reading import RowSource
 
@@ -180,11 +180,13 @@ class Holdout:
             HoldoutRejected: If the rows or settings cannot be sealed, or the rows are sealed already. Nothing was
                 created.
             DependenceError: If the dependence does not match the rows. Nothing was created.
-            ValueError: If the wish makes no sense. Nothing was created.
+            ValueError: If the settings contradict each other. Nothing was created.
 
         Warns:
             DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`.
         """
+        from everhold.diagnosis.diagnosis import diagnose_file, warn_of_dependence
+
         check_name(name)
         most_rows = check_most_rows(most_rows)
         check_columns(label=label, row_id=row_id)
@@ -270,16 +272,11 @@ class Holdout:
 
     def __repr__(self) -> str:
         asking = "" if self._desk.analyst is None else f", analyst={self._desk.analyst!r}"
-        return f"Holdout({self.name!r}, rows={self._desk.schema.rows}, mechanism={self._desk.mechanism.name!r}{asking})"
+        return f"Holdout({self._desk.record.name!r}, rows={self._desk.schema.rows}, mechanism={self._desk.mechanism.name!r}{asking})"
 
     def close(self) -> None:
         """Close the database and the engine."""
         self._desk.close()
-
-    @property
-    def name(self) -> str:
-        """Name of the holdout."""
-        return self._desk.record.name
 
     @property
     def schema(self) -> Schema:
@@ -452,7 +449,7 @@ class Holdout:
         allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
         lost = head.accounts.lost
         return {
-            "name": self.name,
+            "name": self._desk.record.name,
             **asking,
             "rows": self._desk.schema.rows,
             "training_rows": self._desk.schema.training_rows,
@@ -479,6 +476,8 @@ class Holdout:
         Raises:
             DependenceError: If there are no training rows.
         """
+        from everhold.diagnosis.diagnosis import diagnose_file
+
         if self._desk.training is None:
             raise DependenceError(
                 "there are no training rows to look at, and the sealed ones must not be; expected a holdout that was "
@@ -531,8 +530,10 @@ class Holdout:
         Raises:
             IntegrityError: If the ledger is not what was written: nothing is signed then.
         """
+        from everhold.certificate import make_certificate
+
         head = self._desk.head()
-        check_unaltered(self._desk.store, self.name, head, seal_key=self._desk.key.seal_key)
+        check_unaltered(self._desk.store, self._desk.record.name, head, seal_key=self._desk.key.seal_key)
         asked = [
             (entry.answer["source"], ABOUT in entry.description)
             for entry in self._entries(head.sequence) if entry.answer["source"] not in ACTS

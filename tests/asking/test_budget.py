@@ -69,7 +69,10 @@ def looks(monkeypatch):
 
 def findings(holdout, **wish):
     key = holdout._desk.key.seal_key
-    return [finding.what for finding in verify(holdout._desk.store, holdout.name, **{"seal_key": key, **wish}).findings]
+    return [
+        finding.what
+        for finding in verify(holdout._desk.store, holdout._desk.record.name, **{"seal_key": key, **wish}).findings
+    ]
 
 
 def everything(holdout):

@@ -111,7 +111,7 @@ def test_names_that_a_file_system_could_misread_are_refused(tmp_path, name):
 def test_other_names_work(tmp_path, name):
     create(tmp_path, name).close()
     with Holdout.open(f"sqlite:///{tmp_path}/study.db", name) as holdout:
-        assert holdout.name == name
+        assert holdout.status()["name"] == name
 
 
 @pytest.mark.parametrize("storage", ["postgresql://host/db", "ftp://x", "sqlite://", "sqlite:///:memory:", "http:///x"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from scipy.special import betaincc, ndtr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def autocorrelation(values: NDArray[np.float64]) -> Resemblance | None:
     correlation = float(np.mean(values[:-1] * values[1:]))
     error = 1.0 / math.sqrt(rows)
     # shuffled rows have the mean -1/rows and about this error, whatever the values
-    p_value = float(2.0 * stats.norm.sf(abs(correlation + 1.0 / rows) / error))
+    p_value = float(2.0 * ndtr(-abs(correlation + 1.0 / rows) / error))
     return Resemblance(min(correlation, 1.0), math.sqrt(max(1.0 - correlation**2, 0.0)) * error, p_value)
 
 
@@ -114,5 +114,5 @@ def _components(
     moment = (kurtosis - 3.0) * (leverage - between_dof**2 / total) + 2.0 * between_dof * within_dof / total
     moment = max(moment / total**2, 1e-12 * mean)
     precision = max(mean * (1.0 - mean) / moment - 1.0, 1e-6)
-    p_value = float(stats.beta.sf(share, mean * precision, (1.0 - mean) * precision))
+    p_value = float(betaincc(mean * precision, (1.0 - mean) * precision, share))
     return Resemblance(min(correlation, 1.0), abs(error), p_value)

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.stats import binom
 
 from everhold.guarantees.concentration import bernoulli_divergence
 from everhold.guarantees.exceedance import gaussian_exceedance
@@ -96,6 +95,8 @@ class SubsampledBitsCurve(PrivacyCurve):
                 raise ValueError(f"{name} is {getattr(self, name)}; expected a number in (0, 1]")
 
     def _log_delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+        from scipy.stats import binom  # slow to import, and needed here alone
+
         told, log_missed = self._told()
         if self._loss == 0:
             return np.full(epsilon.shape, -np.inf)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from everhold.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
 from everhold.guarantees.transfer import TransferBound, leakage_bound
@@ -162,7 +162,7 @@ class GaussianNoise(AdditiveNoise):
         return self.queries * (0.125 + reach**2 / 24.0) / scale**2
 
     def _sampling(self) -> tuple[float, float]:
-        z = max(float(norm.isf(self.beta / (2.0 * self.queries))), 0.0)  # where d/dalpha (alpha + r/beta) = 0
+        z = max(float(-ndtri(self.beta / (2.0 * self.queries))), 0.0)  # where d/dalpha (alpha + r/beta) = 0
         scale = self.drawn_scale(self.scale)
         return z * scale, gaussian_exceedance(alpha=z * scale, scale=scale, answers=self.queries)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
@@ -145,7 +145,7 @@ class Subsampling(TransferredPromise, FreshDraws):
         return SubsampledBitsCurve(self.draws * self.queries, coins=self.coins, share=1.0 / self.rows)
 
     def _sampling(self) -> tuple[float, float]:
-        deviations = max(float(norm.isf(self.beta / (2.0 * self.queries))), 0.0)  # d/dalpha (alpha + r/beta) = 0
+        deviations = max(float(-ndtri(self.beta / (2.0 * self.queries))), 0.0)  # d/dalpha (alpha + r/beta) = 0
         return draws_exceedance(deviations=deviations, draws=self.draws, coins=self.coins, answers=self.queries)
 
 

@@ -329,7 +329,7 @@ def _contains(answer: Answer, truth: float, fresh_flights: int) -> bool:
 
 def _save_certificate(holdout: Holdout, output: Path) -> tuple[Path, ...]:
     certificate = holdout.certificate()
-    files = tuple(output / f"{holdout.name}.certificate{suffix}" for suffix in (".json", ".html"))
+    files = tuple(output / f"{holdout.status()['name']}.certificate{suffix}" for suffix in (".json", ".html"))
     for file in files:
         certificate.save(file)
     return files

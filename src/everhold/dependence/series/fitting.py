@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaln, xlog1py, xlogy
-from scipy.stats import chi2
+from scipy.special import betaln, gammaincinv, xlog1py, xlogy
 
 from everhold.errors import DependenceError
 
@@ -351,7 +350,7 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
     theta, *_ = np.linalg.lstsq(regressors[start:], values[start:], rcond=None)
     residual = float(np.sum((values[start:] - regressors[start:] @ theta) ** 2))
     growth = (np.linalg.slogdet(initial + gram)[1] - np.linalg.slogdet(initial)[1]) / 2.0
-    ratio = 2.0 * (growth - math.log(miss / 2.0)) / float(chi2.ppf(miss / 2.0, len(before) - start))
+    ratio = 2.0 * (growth - math.log(miss / 2.0)) / float(2.0 * gammaincinv((len(before) - start) / 2.0, miss / 2.0))
     shape = gram @ np.linalg.solve(initial + gram, gram) - ratio * gram
     shape = (shape + shape.T) / 2.0
     if np.linalg.eigvalsh(shape)[0] <= 0.0:
