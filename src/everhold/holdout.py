@@ -271,8 +271,9 @@ class Holdout:
         self.close()
 
     def __repr__(self) -> str:
-        asking = "" if self._desk.analyst is None else f", analyst={self._desk.analyst!r}"
-        return f"Holdout({self._desk.record.name!r}, rows={self._desk.schema.rows}, mechanism={self._desk.mechanism.name!r}{asking})"
+        desk = self._desk
+        asking = "" if desk.analyst is None else f", analyst={desk.analyst!r}"
+        return f"Holdout({desk.record.name!r}, rows={desk.schema.rows}, mechanism={desk.mechanism.name!r}{asking})"
 
     def close(self) -> None:
         """Close the database and the engine."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.privacy.noise import Noise
     from everhold.values.evaluation import Evaluations
 
-__all__ = ["CREDITS", "Choice", "PrivacyBudget"]
+__all__ = ["CREDITS", "Chosen", "PrivacyBudget"]
 
 CREDITS = 100
 """What a mean at the planned scale costs."""
@@ -34,7 +34,7 @@ _MOST_CREDITS = 10**6  # for one answer
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Chosen:
     """A candidate that was chosen.
 
     Attributes:
@@ -261,7 +261,7 @@ class PrivacyBudget(GaussianNoise):
 
     def choose(
         self, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int = CREDITS
-    ) -> tuple[State, Choice]:
+    ) -> tuple[State, Chosen]:
         """The candidate with about the least loss, by the exponential mechanism.
 
         Args:
@@ -276,9 +276,9 @@ class PrivacyBudget(GaussianNoise):
         if price < 1 or not len(losses):
             raise ValueError(f"there are {len(losses)} candidates for {price} credits; expected at least one of each")
         if not self.can_pay(state, price):
-            return state, Choice(-1, math.nan, 0)
+            return state, Chosen(-1, math.nan, 0)
         chosen = self.selection(price).choose(losses, noise)
-        return state.after(charged=price), Choice(chosen, self.regret(len(losses), price=price), price)
+        return state.after(charged=price), Chosen(chosen, self.regret(len(losses), price=price), price)
 
     def selection(self, price: int) -> ExponentialMechanism:
         """The exponential mechanism that costs so many credits."""
