@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from everhold.questions.prediction_tables import PredictionTable
+    from everhold.questions.predictions import PredictionTable
     from everhold.synthetic import Universe
     from everhold.synthetic.universe import Column
     from everhold.values.base import Schema
@@ -42,7 +42,7 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
     """
     import duckdb
 
-    from everhold.questions.prediction_tables import PredictionTable
+    from everhold.questions.predictions import PredictionTable
 
     if not path.is_file():
         raise _rejected(f"there is no file {str(path)!r}", "check the path")

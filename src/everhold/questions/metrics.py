@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.questions.checked_predictions import check_classes, is_mixed, probabilities
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
-from everhold.questions.prediction_tables import PredictionTable
+from everhold.questions.predictions import PredictionTable, check_classes, is_mixed, probabilities
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table, same_length
 
 if TYPE_CHECKING:

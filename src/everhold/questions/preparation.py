@@ -16,7 +16,7 @@ from everhold.questions.identity import behaviour_digest
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
 from everhold.questions.metrics import EstimatedValues, LabelQuery
-from everhold.questions.prediction_tables import prediction_table
+from everhold.questions.predictions import prediction_table
 from everhold.questions.question import Question, Ready, paying
 from everhold.sealing.probe import (
     check_rows_alone,

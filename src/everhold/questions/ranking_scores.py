@@ -13,11 +13,11 @@ import numpy as np
 
 from everhold.answers import Answer
 from everhold.errors import QueryRejected
-from everhold.questions.checked_predictions import probabilities
 from everhold.questions.gradient import check_positive
 from everhold.questions.identity import behaviour_digest
 from everhold.questions.low_sensitivity import StatisticGrid, StatisticPurchase, check_range, statistic_purchase
 from everhold.questions.metrics import LabelQuery
+from everhold.questions.predictions import probabilities
 from everhold.questions.priced import PricedQuery
 from everhold.sealing.probe import sealed_values
 from everhold.values.base import BoundQuery, Schema

@@ -22,7 +22,7 @@ from everhold import (
 )
 from everhold.questions.choice import ChoiceQuery
 from everhold.questions.histogram import histogram
-from everhold.questions.prediction_tables import PredictionTable
+from everhold.questions.predictions import PredictionTable
 
 IDS = np.arange(ROWS) + 7
 SEALED, TRAINING = {**rows(0), "id": IDS}, {**rows(1), "id": IDS + 10 * ROWS}
