@@ -10,7 +10,7 @@ from everhold.errors import IntegrityError
 from everhold.ledger import Outcome, Question, verify
 from everhold.ledger.allotments import RECOVERY, Accounts
 from everhold.ledger.head_file import HeadFile, Reached
-from everhold.questions.priced import digest
+from everhold.questions.question import digest
 from everhold.sealing.configuration import bound_state, mechanism_from, state_from
 from everhold.sealing.keys import KEY_FILE, StewardKey
 

@@ -6,22 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from everhold.arguments import brief
 from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.questions.means import Query
-from everhold.questions.priced import (
-    Drawn,
-    Paid,
-    Price,
-    PricedQuery,
-    Purchase,
-    Result,
-    brief,
-    digest,
-    named,
-    whole_price,
-)  # fmt: skip
+from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, Result, named, whole_price
+from everhold.questions.question import digest
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:

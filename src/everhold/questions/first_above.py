@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import brentq
 
+from everhold.arguments import brief
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.guarantees.exceedance import comparison_exceedance
@@ -19,8 +20,8 @@ from everhold.mechanisms.selection import AboveThreshold
 from everhold.privacy.noise import LARGEST_SCALE
 from everhold.questions.choice import Comparison, check_same_units
 from everhold.questions.means import Query
-from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, brief, digest, named, whole_price
-from everhold.questions.question import paying
+from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, named, whole_price
+from everhold.questions.question import digest, paying
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:

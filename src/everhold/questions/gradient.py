@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.arguments import as_float, brief
 from everhold.display import at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.questions.identity import behaviour_digest, content_digest
-from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
+from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, checked_function_name
 from everhold.questions.question import paying
 from everhold.sealing.probe import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
 from everhold.values.evaluation import LARGEST_VECTOR_UNIT, vectors_to_grid

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.answers import Answer
+from everhold.arguments import as_float, brief
 from everhold.dependence import Independent
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.questions.gradient import check_positive
 from everhold.questions.identity import behaviour_digest, content_digest
-from everhold.questions.priced import Drawn, Price, PricedQuery, Purchase, as_float, brief, checked_function_name
+from everhold.questions.priced import Drawn, Price, PricedQuery, Purchase, checked_function_name
 from everhold.questions.question import paying
 from everhold.sealing.probe import counterexample, values_or_none, varied_rows
 from everhold.values.evaluation import UNIT

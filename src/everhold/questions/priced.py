@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from everhold.answers import QuotedPrice, estimand_in_words
-from everhold.arguments import as_float, brief, is_text
+from everhold.arguments import brief, is_text
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "Bought", "Drawn", "Paid", "Price", "PricedQuery", "Purchase", "as_float", "brief", "checked_function_name",
-    "digest", "named", "whole_price",
+    "Bought", "Drawn", "Paid", "Price", "PricedQuery", "Purchase", "checked_function_name", "named", "whole_price",
 ]  # fmt: skip
 
 Seen = TypeVar("Seen")
@@ -201,8 +200,8 @@ class PricedQuery(Question[Result]):
         mechanism = paying(preparation.mechanism)
         if guess is not None or tolerance is not None:
             raise QueryRejected(
-                f"a {type(self).__name__} takes no guess and no tolerance here; expected ask(query), with what "
-                "sharpens the answer in the query itself; nothing was charged"
+                "a question with a price of its own takes no guess and no tolerance here; expected ask(question), with "
+                "what sharpens the answer in the question itself; nothing was charged"
             )
         purchase = self.purchase(preparation)
         if not preparation.answered(purchase.question):

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.mechanisms.selection import QuantileBins
 from everhold.questions.choice import chosen
 from everhold.questions.mean import MeanQuery
-from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, as_float, brief, digest, whole_price
-from everhold.questions.question import paying
+from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, whole_price
+from everhold.questions.question import digest, paying
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
