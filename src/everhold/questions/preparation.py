@@ -304,8 +304,8 @@ class Preparation:
 
 def _no_question(thing: object) -> QueryRejected:
     return QueryRejected(
-        f"{type(thing).__name__} is not a question; expected mean(...), accuracy(...), error(...), brier(...) or a text "
-        "expression, and what is made of several questions one at a time by ask; nothing was charged"
+        f"{type(thing).__name__} is not a question; expected mean(...), accuracy(...), error(...), brier(...) or a "
+        "text expression, and what is made of several questions one at a time by ask; nothing was charged"
     )
 
 
