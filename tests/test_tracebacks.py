@@ -1,6 +1,7 @@
 """Errors of public calls carry no frame whose local variables show noise, state, sums, keys or sealed rows."""
 
 import contextlib
+import re
 import sqlite3
 import traceback
 
@@ -143,8 +144,7 @@ def test_the_local_variables_that_a_debugging_tool_shows_hold_no_secret(holdout,
 
 
 def test_without_the_boundary_they_hold_secrets(holdout):
-    """The test above can fail: the same error inside the house does show the state."""
-    _, secrets = provoked(holdout, ACTS["a step that raises"])
+    """The test above can fail: an error inside the house does show the state that is about to be written."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("everhold.ledger.ledger.entry_seal", fail)
         with pytest.raises(RuntimeError) as caught:
@@ -152,7 +152,7 @@ def test_without_the_boundary_they_hold_secrets(holdout):
     shown = "\n".join(
         str(value) for frame in frames_of_the_house(caught.value) for value in (frame.locals or {}).values()
     )
-    assert secrets["noise"] in shown
+    assert re.search(r'"carried_noise": ?-?[1-9]', shown)
 
 
 def test_every_public_door_is_guarded():

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold.guarantees.exceedance import exponential_exceedance, permute_and_flip_exceedance
-from everhold.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from everhold.mechanisms.selection import ExponentialMechanism
+from everhold_lab.releases.selection import PermuteAndFlip
 
 EXCEEDANCES = {ExponentialMechanism: exponential_exceedance, PermuteAndFlip: permute_and_flip_exceedance}
 BOTH = pytest.mark.parametrize("kind", EXCEEDANCES)

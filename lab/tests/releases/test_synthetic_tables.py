@@ -12,12 +12,12 @@ from synthetic_samples import matrix_of, plain_universe, random_family
 
 from everhold.dependence import Groups
 from everhold.errors import DependenceError
-from everhold.guarantees.published import blr_error
 from everhold.privacy import PureCurve, SeededNoise
 from everhold.synthetic import BLR, MWEM, QueryMatrix, SyntheticTable
 from everhold.values.evaluation import UNIT
 from everhold_lab.releases import TableRelease, tuned_blr, tuned_mwem
 from everhold_lab.releases.synthetic_tables import small_tables, uniform_deviation
+from everhold_lab.theory.classical import blr_error
 
 SHARE = 0.3
 

@@ -10,8 +10,9 @@ from scipy.stats import binom
 from tiny_worlds import World, binary_data, independent_law
 
 from everhold.guarantees.exceedance import exponential_exceedance
-from everhold.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy import PureCurve
+from everhold_lab.releases.selection import PermuteAndFlip
 from everhold_lab.theory.regret import minimisation_radius
 
 BOTH = pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])

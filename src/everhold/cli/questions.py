@@ -73,6 +73,8 @@ class Spelled:
             if (name == "column" and not files) or (name == "questions" and not wrapping):
                 owners = _listed(_OF_FILES if name == "column" else [kind.name for kind in KINDS if kind.several])
                 raise Misuse(f"--{name} belongs to {owners}; leave it out or ask that question")
+        if "given" in given and {"low", "high"} & set(given):
+            raise Misuse("--given takes two conditions, which have no range; leave out --low and --high")
         if chosen and "with_" in chosen[0].details and "with_" not in given:
             raise Misuse(f"--{chosen[0].name} needs the other condition or number; give it as --with EXPR")
         return cls(given, chosen[0] if chosen else None, tuple(rows) if wrapping else ())

@@ -49,11 +49,16 @@ class Estimated(Protocol):
     """
 
     @property
-    def predict(self) -> Callable[[Table], NDArray[Any]]: ...  # noqa: D102
+    def predict(self) -> Callable[[Table], NDArray[Any]]:
+        """See above."""
+
     @property
-    def check(self) -> Callable[[NDArray[Any]], None]: ...  # noqa: D102
+    def check(self) -> Callable[[NDArray[Any]], None]:
+        """See above."""
+
     @property
-    def everywhere(self) -> bool: ...  # noqa: D102
+    def everywhere(self) -> bool:
+        """See above."""
 
 
 def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
