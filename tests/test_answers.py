@@ -15,8 +15,8 @@ def test_the_stable_form_has_exactly_these_names():
 
 
 def test_one_line_says_it_all():
-    assert str(ANSWER) == "0.5 in [0.4, 0.6], from training, charged 0, 1,999 questions and 2 overfits left"
-    assert str(REFUSED) == "refused: the budget is spent (1,999 questions and 2 overfits left)"
+    assert str(ANSWER) == "0.5 in [0.4, 0.6], from training, charged 0, 1,999 questions and 2 surprises left"
+    assert str(REFUSED) == "refused: the budget is spent (1,999 questions and 2 surprises left)"
 
 
 @pytest.mark.parametrize("source", ["training", "guess", "holdout"])

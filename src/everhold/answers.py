@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.display import Display, at_least, at_most, rounded
+from everhold.display import Display, at_least, at_most, left_in_words, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ class Answer(Display):
         return stable if self.about is None else {**stable, "about": self.about}
 
     def __str__(self) -> str:
-        left = _in_words(self.remaining)
+        left = left_in_words(self.remaining)
         if self.value is None or self.low is None or self.high is None:
             spent = "the budget is spent" if self.analyst is None else "the allotment or the budget is spent"
             return f"refused: {spent} ({left} left)"
@@ -208,7 +208,7 @@ class QuotedPrice(Display):
     remaining: Mapping[str, int]
 
     def __str__(self) -> str:
-        left = _in_words(self.remaining)
+        left = left_in_words(self.remaining)
         if self.refused:
             return f"would be refused: what is left does not pay for it ({left} left)"
         least, most = self.charged_if_confirmed, self.charged_at_most
@@ -244,7 +244,3 @@ class Transcript(Display):
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each question."""
         return list(self.rows)
-
-
-def _in_words(remaining: Mapping[str, int]) -> str:
-    return " and ".join(f"{count:,} {name}" for name, count in remaining.items())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["BOUNDS", "LEAST_SHOWN", "Display", "at_least", "at_most", "rounded", "text_table"]
+__all__ = ["BOUNDS", "LEAST_SHOWN", "Display", "at_least", "at_most", "left_in_words", "rounded", "text_table"]
 
 LEAST_SHOWN = 1e-15
 """Numbers nearer to 0 are shown as 0: they are what rounding left of it. JSON, frames and Arrow tables keep them."""
@@ -128,6 +128,25 @@ def rounded(value: float) -> str:
         ('0.1234', '0', '3e-09')
     """
     return "0" if abs(value) < LEAST_SHOWN else f"{value:.4g}"
+
+
+def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None = None) -> str:
+    """What is left of a budget, by name, as people say it; with the whole, out of how many.
+
+    Examples:
+        >>> left_in_words({"questions": 1_999, "overfits": 1})
+        '1,999 questions and 1 surprise'
+        >>> left_in_words({"questions": 19, "overfits": 9}, {"questions": 20, "overfits": 10})
+        '19 of 20 questions and 9 of 10 surprises'
+    """
+    said = []
+    for name, count in remaining.items():
+        word = "surprises" if name == "overfits" else name
+        if whole is not None:
+            said.append(f"{count:,} of {whole[name]:,} {word}")
+        else:
+            said.append(f"{count:,} {word.removesuffix('s') if count == 1 else word}")
+    return " and ".join(said)
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:

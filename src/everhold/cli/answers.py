@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from everhold.answers import estimand_in_words
 from everhold.cli.failures import Misuse
 from everhold.cli.output import Format, note, show_list
+from everhold.display import left_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from everhold.synthetic import SyntheticTable
@@ -20,12 +21,13 @@ __all__ = ["check_output", "save_table", "show_answer"]
 _ENDINGS = (".csv", ".parquet")
 
 
-def show_answer(answer: Any, form: Format, *, files: Sequence[str] = ()) -> None:
+def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int], files: Sequence[str] = ()) -> None:
     """Print the answer to a question of any kind.
 
     Args:
         answer: What `Holdout.ask` returned.
         form: How to print it.
+        whole: What of the budget was left at the beginning, by name.
         files: The candidates' files, where there were some; a hash would tell people nothing.
     """
     document = answer.to_dict()
@@ -38,7 +40,8 @@ def show_answer(answer: Any, form: Format, *, files: Sequence[str] = ()) -> None
         note(estimand_in_words(document["about"]))
     columns = [name for name in lines[0] if name != "about"]
     if form is Format.TABLE and lines[0] is document:
-        lines = [{**document, "question": answer.shown}]
+        left = left_in_words(document["remaining"], whole)
+        lines = [{**document, "remaining": left, "question": answer.shown}]
     show_list(lines, columns, form, document=document)
 
 

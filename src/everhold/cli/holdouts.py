@@ -28,6 +28,7 @@ from everhold.cli.questions import Spelled, with_question_options
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
+    from everhold.holdout import Holdout
 
 __all__ = ["ALLOTTED", "register", "show_transcript"]
 
@@ -268,9 +269,21 @@ def ask(
         question, tolerance = spelled.question(holdout.schema, tolerance)
         assert question is not None
         answer = holdout.ask(question, guess=guess, tolerance=tolerance, strict=strict)
+        whole = _whole(holdout, analyst)
     if output is not None and answer.table is not None:
         save_table(answer.table, output)
-    show_answer(answer, form, files=spelled.files())
+    show_answer(answer, form, whole=whole, files=spelled.files())
+
+
+def _whole(holdout: Holdout, analyst: str | None) -> dict[str, int]:
+    """What could be spent before the first question, by name."""
+    from everhold.mechanisms import State
+
+    whole = holdout.mechanism.remaining(State())
+    if analyst is None:
+        return whole
+    part = holdout.allotments()[analyst]
+    return {name: part.questions if name == "questions" else part.charges for name in whole}
 
 
 @with_question_options

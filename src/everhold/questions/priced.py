@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from everhold.answers import QuotedPrice, estimand_in_words
 from everhold.arguments import brief, is_text
-from everhold.display import Display
+from everhold.display import Display, left_in_words
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.ledger import Outcome
@@ -116,7 +116,7 @@ class Paid(Display):
         """What holds for the population, and what would make it sharper; sentences, for an answer."""
 
     def __str__(self) -> str:
-        left, found = " and ".join(f"{count:,} {name}" for name, count in self.remaining.items()), self._found()
+        left, found = left_in_words(self.remaining), self._found()
         if found is None:
             return f"refused: what is left does not pay for it ({left} left)"
         return f"{found}, charged {self.charged:,}, {left} left"
