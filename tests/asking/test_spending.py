@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.asking.spending import spending
+from everhold.asking.spending import _curve, _family, spending
 from everhold.mechanisms import MECHANISMS, GaussianMechanism, PrivacyBudget, State, Thresholdout
-from everhold.privacy import BoundedRangeCurve, GaussianCurve
+from everhold.privacy import BoundedRangeCurve, GaussianCurve, ZeroConcentratedCurve
+from everhold.questions import KINDS
 
 DELTA = 1e-6
 NOISY = sorted(set(MECHANISMS) - {"guess_and_check", "sample_splitting", "empirical", "ladder", "random_rows"})
@@ -116,3 +117,11 @@ def test_what_was_told_is_one_line_rounded_up(budget):
 def test_a_mix_whose_composition_gains_nothing_has_no_second_number(budget, monkeypatch):
     monkeypatch.setattr("everhold.asking.spending._if_fixed", lambda *_, **__: 99.0)
     assert told(budget, entry("mean", 100)).epsilon_if_fixed is None
+
+
+def test_every_entry_that_everhold_writes_has_a_known_loss_and_no_other_passes_for_noise():
+    recorded = [name for kind in KINDS for name in kind.recorded]
+    assert len(set(recorded)) == len(recorded)
+    assert {kind.loss for kind in KINDS} == {"noise", "choice", "mixed"}
+    assert all(kind.recorded for kind in KINDS if kind.loss != "mixed")
+    assert isinstance(_curve(_family(entry("something new", 100)), 0.1), ZeroConcentratedCurve)

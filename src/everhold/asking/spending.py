@@ -12,6 +12,7 @@ from everhold.arguments import as_float, brief
 from everhold.display import Display, at_most
 from everhold.privacy import BoundedRangeCurve, GaussianCurve, PrivacyCurve, ZeroConcentratedCurve
 from everhold.privacy.composition import composed
+from everhold.questions import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Spending", "spending"]
 
-_BY_NOISE, _BY_CHOICE = "noise", "choice"
-_CHOICES = ("choice", "quantile")
-_MIXED = ("above", "synthesis")
 _LEAST_DELTA = 1e-300  # the equation for epsilon cannot be solved near the least of all floats
 _MOST_PARTS = 200  # different prices that are composed one by one
 
@@ -110,12 +108,12 @@ def _if_fixed(mechanism: Mechanism, told: list[Entry], *, delta: float) -> float
 
 
 def _family(entry: Entry) -> str:
-    kind = entry.description.get("kind")
-    return _BY_CHOICE if kind in _CHOICES else str(kind) if kind in _MIXED else _BY_NOISE
+    """How an entry's loss is distributed, as the registry of questions says; of an unknown kind nothing is known."""
+    return next((kind.loss for kind in KINDS if entry.description.get("kind") in kind.recorded), "mixed")
 
 
 def _curve(family: str, rho: float) -> PrivacyCurve:
     """The curve of one answer of this zero-concentrated loss."""
-    if family == _BY_CHOICE:
+    if family == "choice":
         return BoundedRangeCurve(math.sqrt(8.0 * rho))
-    return GaussianCurve(math.sqrt(2.0 * rho)) if family == _BY_NOISE else ZeroConcentratedCurve(rho)
+    return GaussianCurve(math.sqrt(2.0 * rho)) if family == "noise" else ZeroConcentratedCurve(rho)

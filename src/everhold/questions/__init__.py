@@ -42,6 +42,8 @@ class Kind:
         several: The name of the argument that the option gives where the subject is several questions; empty if not.
         rowwise: Whether it is a mean of row values, so that it may be one of several.
         tolerant: Whether the maker takes the tolerance, and not `ask`.
+        recorded: The ``kind`` of its entries in the ledger, where it has some of its own.
+        loss: How such an entry's privacy loss is distributed: that of noise, of a choice, or unknown (``"mixed"``).
     """
 
     name: str
@@ -52,6 +54,8 @@ class Kind:
     several: str = ""
     rowwise: bool = False
     tolerant: bool = False
+    recorded: tuple[str, ...] = ()
+    loss: str = "mixed"
 
     @property
     def make(self) -> Callable[..., Any]:
@@ -83,37 +87,40 @@ _OTHER = same(with_="other", with_low="other_low", with_high="other_high")
 
 KINDS = (
     Kind("mean", "mean", Form.EXPRESSION, "The share of rows that meet a condition, or the mean of a number.",
-         {**_RANGE, **same("given")}, rowwise=True),
+         {**_RANGE, **same("given")}, rowwise=True, recorded=("mean", "function"), loss="noise"),
     Kind("accuracy", "metrics", Form.PREDICTIONS,
-         "The share of labels that the predictions in a file meet; they are joined by row id.", _TRAINED, rowwise=True),
+         "The share of labels that the predictions in a file meet; they are joined by row id.", _TRAINED,
+         rowwise=True, recorded=("accuracy",), loss="noise"),
     Kind("error", "metrics", Form.PREDICTIONS, "The share of labels that they miss.", _TRAINED, rowwise=True),
     Kind("brier", "metrics", Form.PREDICTIONS, "The Brier score of probabilities in a file, for labels 0 and 1.",
-         _TRAINED, rowwise=True),
+         _TRAINED, rowwise=True, recorded=("brier",), loss="noise"),
     Kind("risk", "risk", Form.PREDICTIONS, "The mean loss of the predictions in a file: see --loss.",
-         {**_RANGE, **_TRAINED, **same("loss")}, rowwise=True),
+         {**_RANGE, **_TRAINED, **same("loss")}, rowwise=True, recorded=("risk",), loss="noise"),
     Kind("variance", "moments", Form.EXPRESSION, "The variance of a condition or of a number.", _RANGE),
     Kind("covariance", "moments", Form.EXPRESSION, "The covariance with --with.", {**_RANGE, **_OTHER}),
     Kind("correlation", "moments", Form.EXPRESSION, "The correlation with --with.", {**_RANGE, **_OTHER}),
     Kind("histogram", "histogram", Form.EXPRESSION, "The shares of the bins of a number, or of a text column's values.",
          same(edges="bins")),
     Kind("choose", "choice", Form.BEST, "Which of several --mean, --error, ... is best; their values are not told.",
-         same("price"), several="best"),
+         same("price"), several="best", recorded=("choice",), loss="choice"),
     Kind("first_above", "first_above", Form.NUMBER,
          "Which of several --mean, --error, ... is the first above this threshold.", same("price"),
-         several="threshold"),
+         several="threshold", recorded=("above",)),
     Kind("quantile", "quantile", Form.EXPRESSION, "The median or another quantile of a number, to the width of a bin.",
-         {**_RANGE, **same("bins", "price", level="quantile")}),
+         {**_RANGE, **same("bins", "price", level="quantile")}, recorded=("quantile",), loss="choice"),
     Kind("auc", "ranking_scores", Form.PREDICTIONS, "The area under the ROC curve of the scores in a file.",
-         same("positives", "negatives"), tolerant=True),
-    Kind("f1", "ranking_scores", Form.PREDICTIONS, "The F1 of the labels in a file.", same("least"), tolerant=True),
+         same("positives", "negatives"), tolerant=True, recorded=("auc",), loss="noise"),
+    Kind("f1", "ranking_scores", Form.PREDICTIONS, "The F1 of the labels in a file.", same("least"),
+         tolerant=True, recorded=("f1",), loss="noise"),
     Kind("gradient", "gradient", Form.CODE, "The mean of a vector that a Python function computes from each row.",
-         same("dimension", "clip", "columns", called="name"), tolerant=True),
+         same("dimension", "clip", "columns", called="name"), tolerant=True, recorded=("gradient",), loss="noise"),
     Kind("low_sensitivity", "low_sensitivity", Form.CODE,
          "A statistic of the whole table, by a Python function, with a proven --sensitivity.",
-         {**_RANGE, **same("sensitivity", "columns", called="name")}, tolerant=True),
+         {**_RANGE, **same("sensitivity", "columns", called="name")}, tolerant=True, recorded=("statistic",),
+         loss="noise"),
     Kind("synthesize", "synthesis", Form.CELLS,
          "A table of weighted cells that may be queried for ever at no further cost: see --output.",
-         same("method", "rounds", "price", marginals="questions")),
+         same("method", "rounds", "price", marginals="questions"), recorded=("synthesis",)),
 )  # fmt: skip
 """Every kind of question, in the order in which help lists them."""
 
