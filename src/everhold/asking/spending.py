@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from everhold.arguments import as_float, brief
 from everhold.display import Display, at_most
@@ -47,10 +46,6 @@ class Spending(Display):
     epsilon: float | None
     epsilon_if_fixed: float | None
     epsilon_planned: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """All attributes by name."""
-        return dataclasses.asdict(self)
 
     def __str__(self) -> str:
         told = f"{self.answers:,} answer{'s' * (self.answers != 1)} so far"
