@@ -24,7 +24,7 @@ from everhold.questions.question import Pricing, Told
 from everhold.sealing.configuration import bound_state, state_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Self
 
     from everhold.ledger import Committed, Entry, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
@@ -80,33 +80,38 @@ class Desk:
             ready: The question.
             strict: Raise `BudgetExhausted` instead of returning a refusal.
         """
-        answered: dict[int, Committed] = {}
-        places = [0]
-        while places and len(answered) < len(ready.asked):
-            asked = {place: line for place, line in enumerate(ready.asked) if place not in answered}
-            places = self._surely_paid(ready, asked)
+        entries: list[Committed | None] = [None] * len(ready.asked)
+        data, places = None, [0]
+        while places and None in entries:
+            order, places = self._surely_paid(ready, entries)
             seen = ready.look(self.sealed, places) if places else None
-            with self.ledger.writing([self._signed(line) for line in asked.values()]) as page:
-                self._answer(ready, [*asked], page, places, seen)
-            for place, entry in zip(asked, page.committed, strict=True):
-                if entry is not None:
-                    answered[place] = entry
-        last = next(reversed(answered.values()), None)
-        data = self.data() if last is None else last.state_after
-        entries = [answered.get(place) for place in range(len(ready.asked))]
-        result = ready.result(Told(entries, self.remaining(data), self.promise.statement, self.analyst))
+            with self.ledger.writing([self._signed(ready.asked[place]) for place in order]) as page:
+                self._answer(ready, order, page, places, seen)
+            for place, entry in zip(order, page.committed, strict=True):
+                entries[place] = entry
+            data = page.state
+        remaining = self.remaining(self.data() if data is None else data)
+        result = ready.result(Told(entries, remaining, self.promise.statement, self.analyst))
         if strict and None in entries:
             raise BudgetExhausted(_REFUSED if self.analyst is None else SPENT, **getattr(result, "to_dict", dict)())
         return result
 
-    def _surely_paid(self, ready: Ready[Any], asked: Mapping[int, Asked]) -> list[int]:
-        """Places of the entries for which the sealed rows are looked at: those that are new and surely paid for."""
+    def _surely_paid(self, ready: Ready[Any], entries: Sequence[Committed | None]) -> tuple[list[int], list[int]]:
+        """Places of the entries that are missing, and of those for which the sealed rows are looked at.
+
+        These are the new ones that are surely paid for.
+        """
+        order: list[int] = []
         first: dict[str, int] = {}
-        for place, line in asked.items():
-            first.setdefault(line.fingerprint, place)
+        for place, line in enumerate(ready.asked):
+            if entries[place] is None:
+                order.append(place)
+                first.setdefault(line.fingerprint, place)
         head, stored = self.ledger.look_up([*first])
-        fresh = [place for fingerprint, place in first.items() if fingerprint not in stored]
-        return fresh[: self._paid(ready, self.state_from(head.state), Accounts.from_state(head.state), len(fresh))]
+        for fingerprint in stored:
+            del first[fingerprint]
+        paid = self._paid(ready, self.state_from(head.state), Accounts.from_state(head.state), len(first))
+        return order, [*first.values()][:paid]
 
     def _paid(self, ready: Ready[Any], state: State, accounts: Accounts, count: int) -> int:
         """How many of so many new entries are surely paid for, from public state; all or none of a whole."""
@@ -142,12 +147,14 @@ class Desk:
 
     def _charge(self, accounts: Accounts, made: Sequence[Outcome], *, most: int) -> None:
         """Count what was answered as the analyst's; what was charged is public as soon as it was answered."""
-        charged = [outcome.charged for outcome in made]
+        charged = 0
         try:
-            if any(outcome.answer["source"] == "refused" for outcome in made) or max(charged) > most:
-                raise ValueError
+            for outcome in made:
+                charged += outcome.charged
+                if outcome.answer["source"] == "refused" or outcome.charged > most:
+                    raise ValueError
             if self.analyst is not None:
-                accounts.spend(self.analyst, asked=len(made), charged=sum(charged))
+                accounts.spend(self.analyst, asked=len(made), charged=charged)
         except ValueError:
             raise EverholdError(
                 "the question charged more than the price that it named before; nothing was charged; ask another one"

@@ -201,6 +201,7 @@ class Ledger:
                 known |= added
         if self.head_file is not None and reached is not None and reached < (now := Reached.of(after)):
             self.head_file.advance(now)
+        page.state = after.state
         for index, fingerprint in enumerate(fingerprints):
             entry, new = known.get(fingerprint), page.taken.get(index)
             charged = 0 if new is None else new.charged
