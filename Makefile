@@ -5,7 +5,7 @@ BIN := .venv/bin
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 
-.PHONY: help setup demo test hunt lint format docs bench peers coverage-study experiments clean
+.PHONY: help setup demo test hunt lint format docs house bench peers coverage-study experiments clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -33,6 +33,9 @@ format: .venv/installed-dev ## put the code in shape
 
 docs: .venv/installed-dev ## build the documentation into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+house: .venv/installed-dev ## draw docs/images/house.svg from the imports
+	$(BIN)/python docs/house.py
 
 bench: .venv/installed-dev ## run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,49 @@
+"""The map is true: files that it names exist, rooms that exist are on it, and its picture is drawn from the imports."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE, PAGE = ROOT / "src" / "everhold", ROOT / "docs" / "architecture.md"
+ELSEWHERE = {"contracts"}  # suites that the tests of several rooms inherit
+
+
+def rooms():
+    return {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+
+
+def named():
+    return re.findall(r"`([\w/.]+\.pyi?)`", PAGE.read_text())
+
+
+@pytest.fixture(scope="module")
+def house():
+    spec = importlib.util.spec_from_file_location("house", ROOT / "docs" / "house.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_file_on_the_map_exists():
+    missing = [name for name in named() if not any((base / name).is_file() for base in (SOURCE, ROOT))]
+    assert len(named()) > 40
+    assert missing == []
+
+
+def test_every_room_is_on_the_map_and_in_the_picture(house):
+    page, picture = PAGE.read_text(), house.PICTURE.read_text()
+    assert [room for room in rooms() if f"`{room}/" not in page and room != "charts"] == []
+    assert rooms() <= set(re.findall(r'id="room-(\w+)"', picture))
+
+
+def test_the_picture_is_drawn_from_the_imports(house):
+    shown = set(re.findall(r'class="from-(\w+) to-(\w+)"', house.PICTURE.read_text()))
+    assert shown == house.drawn(house.rows(), house.imports()), "run make house"
+
+
+def test_tests_mirror_the_source():
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders - rooms() == ELSEWHERE
