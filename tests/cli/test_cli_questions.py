@@ -264,7 +264,7 @@ def test_bins_losses_rankings_and_functions_are_asked_from_the_shell(paid, everh
     )
     vector = as_json(everhold, "ask", *PLACE, "--gradient", "pulls.py:pull", "--dimension", "1", "--clip", "1")
     assert len(vector["values"]) == 1
-    named = ("--low-sensitivity", "pulls.py:mean_late", "--sensitivity", "0.00025", "--called", "late")
+    named = ("--low-sensitivity", "pulls.py:mean_late", "--sensitivity", "0.00025")
     first = as_json(everhold, "ask", *PLACE, *named)
     assert as_json(everhold, "ask", *PLACE, *named) == {**first, "charged": 0}
     assert "no function 'push'" in everhold("ask", *PLACE, "--gradient", "pulls.py:push", "--dimension", "1",
@@ -275,3 +275,21 @@ def test_a_table_shows_the_question_and_not_its_hash(paid, everhold):
     said = everhold("ask", *PLACE, "--mean", "delay > 12").stdout
     assert "mean of delay > 12" in said
     assert as_json(everhold, "ask", *PLACE, "--mean", "delay > 12")["question"][:12] not in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--risk", "sealed_predictions.csv", "--loss", "hinge"],
+        ["--auc", "sealed_predictions.csv", "--positives", "-3", "--negatives", "9"],
+        ["--f1", "sealed_predictions.csv", "--least", "-1"],
+        ["--gradient", "pulls.py:pull", "--dimension", "0", "--clip", "1"],
+        ["--low-sensitivity", "pulls.py:pull", "--sensitivity", "-1"],
+        ["--histogram", "delay", "--edges", "3,1"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_numbers_that_cannot_be_used_are_refused_and_cost_nothing(paid, everhold, arguments):
+    (paid / "pulls.py").write_text("def pull(table): return table['delay'][:, None]\n")
+    for command in ("ask", "quote"):
+        assert "nothing was charged" in everhold(command, *PLACE, *arguments, code=5).stderr

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everhold.cli.failures import Misuse
+from everhold.errors import QueryRejected
 from everhold.questions import DETAILS, KINDS, Form, Kind
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Spelled:
 
     def _question(self, kind: Kind, more: Mapping[str, Any], schema: Schema) -> Question[Any]:
         details = {**self._details(kind, schema), **more}
+        if kind.form is Form.CODE:  # the same function of the same file is the same question another time
+            details.setdefault("name", self.given[kind.name])
         if not kind.several:
             subject = self.given[kind.name][0] if kind.rowwise else self.given[kind.name]
             return self._made(kind, self._value(kind.form, subject, schema), details)
@@ -110,6 +113,8 @@ class Spelled:
             if not missing:
                 raise
             raise Misuse(f"--{_dashed(kind.name)} needs {_listed(missing)}") from None
+        except ValueError as reason:
+            raise QueryRejected(f"{reason}; nothing was charged") from None
         return made
 
     def _details(self, kind: Kind, schema: Schema) -> dict[str, Any]:

@@ -143,7 +143,7 @@ DETAILS = {
     "clip": Detail(Form.NUMBER, "Longer vectors are shortened to this length."),
     "sensitivity": Detail(Form.NUMBER, "The most that replacing one row can move the statistic."),
     "columns": Detail(Form.LIST, "Columns that the function reads; all by default."),
-    "called": Detail(Form.TEXT, "What makes the same function the same question another time."),
+    "called": Detail(Form.TEXT, "What makes a function the same question another time; FILE.py:NAME by default."),
     "marginals": Detail(Form.WHOLE, "Promise all counts of so many columns at a time; 2 by default."),
     "method": Detail(Form.TEXT, "'mwem', or 'blr' for universes of a few cells."),
     "rounds": Detail(Form.WHOLE, "Rounds of mwem; by default the best number."),

@@ -60,12 +60,14 @@ class BoundDerived:
         description: Public and canonical, together with those of the parts.
         parts: The plain questions, in the order in which they are asked.
         combine: From the means of the parts' row values, each in [0, 1], to the parameter; pure.
+        shown: The question as people read it.
     """
 
     name: str
     description: dict[str, Any]
     parts: tuple[Query, ...]
     combine: Combine
+    shown: str = ""
 
     def question(self, parts: Sequence[str]) -> str:
         """SHA-256 of the description and of the parts' fingerprints, in hex."""
@@ -193,8 +195,7 @@ class Derived(JointMeans[Answer]):
     def result(self, told: Told) -> Answer:
         """The answer that follows from those to the parts."""
         about = about_of(self.schema, by_position=any(part.bound.by_position for part in self.prepared))
-        shown = f"{self.bound.name} of {'; '.join(part.bound.shown for part in self.prepared)}"
-        refusal = self.refusal(self.question, told, about=about, shown=shown)
+        refusal = self.refusal(self.question, told, about=about, shown=self.bound.shown)
         entries = [entry for entry in told.entries if entry is not None]
         if len(entries) < len(told.entries):
             return refusal

@@ -130,6 +130,7 @@ class ConditionalMean(DerivedQuery):
             description={"kind": "conditional mean"},
             parts=(MeanQuery(f"({self.text}) and ({self.given})"), MeanQuery(self.given)),
             combine=lambda parts: ratio(parts[0], parts[1]),
+            shown=f"mean of {self.text} among rows with {self.given}",
         )
 
 

@@ -138,6 +138,7 @@ class Variance(DerivedQuery):
             description={"kind": "variance"},
             parts=(self.of, *variable.spread()),
             combine=lambda parts: _scaled(_variance(*parts), area, least=0.0),
+            shown=f"variance of {self.of.text}",
         )
 
 
@@ -162,6 +163,7 @@ class Covariance(DerivedQuery):
             description={"kind": "covariance"},
             parts=(self.of, self.and_of, _product(x, y)),
             combine=lambda parts: _scaled(_covariance(*parts), area, least=-math.inf),
+            shown=f"covariance of {self.of.text} and {self.and_of.text}",
         )
 
 
@@ -192,6 +194,7 @@ class Correlation(DerivedQuery):
             description={"kind": "correlation"},
             parts=(self.of, self.and_of, _product(x, y), *spreads[0], *spreads[1]),
             combine=combine,
+            shown=f"correlation of {self.of.text} and {self.and_of.text}",
         )
 
 

@@ -233,24 +233,30 @@ def synthesize(
         >>> synthesize(universe, universe.marginals(2), price=1_000).method
         'mwem'
     """
-    family = _marginals(universe, questions) if isinstance(questions, int) else questions
-    return SynthesisQuery(universe, family, method, price, rounds)
+    if isinstance(questions, int):
+        questions = _marginals(universe, questions)
+    return SynthesisQuery(universe, questions, method, price, rounds)
 
 
 def _marginals(universe: Universe, width: int) -> QueryFamily:
+    _check_universe(universe)
     try:
         return universe.marginals(width)
     except ValueError as reason:
         raise QueryRejected(f"marginals is {width}: {reason}; nothing was charged") from None
 
 
-def _check_columns(universe: Universe, schema: Schema) -> None:
-    """Refuse a universe of other columns than the rows have, or of values that they cannot have; public facts only."""
+def _check_universe(universe: object) -> None:
     if not isinstance(universe, Universe):
         raise QueryRejected(
             f"the universe is a {type(universe).__name__}; expected Universe((ListedColumn(...), ...)); "
             "nothing was charged"
         )
+
+
+def _check_columns(universe: Universe, schema: Schema) -> None:
+    """Refuse a universe of other columns than the rows have, or of values that they cannot have; public facts only."""
+    _check_universe(universe)
     for column in universe.columns:
         kind = schema.asked.get(column.name)
         if kind is None:
