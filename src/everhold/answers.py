@@ -160,12 +160,16 @@ class Shares(Display):
     @property
     def refused(self) -> bool:
         """Whether some bin has no answer, because what was left did not surely pay for it."""
-        return any(answer.refused for answer in self.answers.values())
+        return self.first_refused is not None
+
+    @property
+    def first_refused(self) -> Answer | None:
+        """The answer of the first bin that has none; None if all have one."""
+        return next((answer for answer in self.answers.values() if answer.refused), None)
 
     def explain(self) -> str:
         """In words: what the intervals mean, or why a bin has none."""
-        answers = list(self.answers.values())
-        return next((answer for answer in answers if answer.refused), answers[0]).explain()
+        return (self.first_refused or next(iter(self.answers.values()))).explain()
 
     @property
     def charged(self) -> int:

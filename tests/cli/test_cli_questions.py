@@ -293,3 +293,20 @@ def test_numbers_that_cannot_be_used_are_refused_and_cost_nothing(paid, everhold
     (paid / "pulls.py").write_text("def pull(table): return table['delay'][:, None]\n")
     for command in ("ask", "quote"):
         assert "nothing was charged" in everhold(command, *PLACE, *arguments, code=5).stderr
+
+
+def test_code_that_ends_the_process_is_refused(paid, everhold):
+    (paid / "ends.py").write_text("import sys\nsys.exit(0)\n")
+    said = everhold("ask", *PLACE, "--low-sensitivity", "ends.py:f", "--sensitivity", "0.1", code=5).stderr
+    assert "ends.py fails with SystemExit" in said
+
+
+def test_a_histogram_at_the_end_of_the_budget_says_what_it_cost(tmp_path, everhold, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Holdout.create("e.db", "e", holdout={"x": [i / 400 for i in range(400)]}, mechanism="gaussian", queries=3,
+                        allow_vacuous=True):  # fmt: skip
+        pass
+    asked = ("ask", "e.db", "e", "--histogram", "x", "--edges", "0,0.2,0.4,0.6,0.8,1")
+    assert everhold(*asked).stderr == "refused: 5 of 8 bins; 3 was charged for the others\n"
+    strict = everhold(*asked, "--strict", code=6).stderr
+    assert "3 of 8 parts were answered, for 0 in all" in strict

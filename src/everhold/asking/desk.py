@@ -93,8 +93,19 @@ class Desk:
         remaining = self.remaining(self.data() if data is None else data)
         result = ready.result(Told(entries, remaining, self.promise.statement, self.analyst))
         if strict and None in entries:
-            raise BudgetExhausted(_REFUSED if self.analyst is None else SPENT, **getattr(result, "to_dict", dict)())
+            refused = getattr(result, "first_refused", result)
+            raise BudgetExhausted(self._why_refused(entries), **getattr(refused, "to_dict", dict)())
         return result
+
+    def _why_refused(self, entries: Sequence[Committed | None]) -> str:
+        answered = sum(entry is not None for entry in entries)
+        if answered:
+            charged = sum(entry.charged for entry in entries if entry is not None)
+            return (
+                f"the budget ended: {answered:,} of {len(entries):,} parts were answered, for {charged:,} in all, and "
+                "the others refused, for nothing; what was answered is stored, and free when it is asked again"
+            )
+        return _REFUSED if self.analyst is None else SPENT
 
     def _surely_paid(self, ready: Ready[Any], entries: Sequence[Committed | None]) -> tuple[list[int], list[int]]:
         """Places of the entries that are missing, and of those for which the sealed rows are looked at.

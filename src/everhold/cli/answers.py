@@ -35,7 +35,7 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int], files: S
         document["candidate" if "candidate" in document else "asked"] = files[document["index"]]
     lines = answer.to_rows() if "bins" in document or isinstance(document.get("values"), list) else [document]
     if answer.refused:
-        note(f"{answer}; nothing was charged" if "value" not in document else f"refused: {answer.explain()}")
+        note(_refusal(answer, document))
     elif document.get("about"):
         note(estimand_in_words(document["about"]))
     columns = [name for name in lines[0] if name != "about"]
@@ -43,6 +43,13 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int], files: S
         left = left_in_words(document["remaining"], whole)
         lines = [{**document, "remaining": left, "question": answer.shown}]
     show_list(lines, columns, form, document=document)
+
+
+def _refusal(answer: Any, document: Mapping[str, Any]) -> str:
+    if "bins" in document:
+        refused = sum(line["value"] is None for line in document["bins"])
+        return f"refused: {refused} of {len(document['bins'])} bins; {answer.charged:,} was charged for the others"
+    return f"refused: {answer.explain()}" if "value" in document else f"{answer}; nothing was charged"
 
 
 def check_output(output: Path | None, *, wanted: bool) -> None:

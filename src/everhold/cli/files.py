@@ -6,6 +6,7 @@ They are the analyst's own, so what is wrong with them may be told.
 from __future__ import annotations
 
 import json
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,14 +146,15 @@ def read_function(place: str) -> Callable[..., Any]:
         raise _rejected(
             f"{place!r} names no function", "expected a Python file and a name in it, such as pulls.py:pull"
         )
-    spec = spec_from_file_location(Path(path).stem, path)
+    spec = spec_from_file_location(f"everhold_code_{Path(path).stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look there for the module of their own
     try:
         spec.loader.exec_module(module)
-    except Exception as fault:
-        raise _rejected(f"{Path(path).name} fails with {type(fault).__name__}: {fault}", "mend it") from fault
+    except (Exception, SystemExit) as fault:
+        raise _rejected(f"{Path(path).name} fails with {type(fault).__name__}: {fault}", "correct the file") from fault
     function = getattr(module, name, None)
     if not callable(function):
         raise _rejected(f"{Path(path).name} has no function {name!r}", "expected the name of one of its functions")

@@ -207,6 +207,8 @@ def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given:
             f"--{_dashed(wrapping[0].name)} compares one kind of questions, found {listed}; give one of {kinds}, "
             "several times"
         )
+    if "training_predictions" in given and len(rows) > 1:
+        raise Misuse("--training-predictions belongs to one file of predictions, and there are several; leave it out")
 
 
 def _lines(path: Path) -> list[str]:

@@ -181,7 +181,7 @@ class LowSensitivityQuery(PricedQuery[Answer]):
         """Public rows as they are, where every fault is reported."""
         try:
             value = np.asarray(self.function(dict(table)))
-        except Exception as fault:
+        except (Exception, SystemExit) as fault:
             raise QueryRejected(
                 f"the function fails on public rows with {type(fault).__name__}: {fault}; expected one number for a "
                 f"table with the columns {', '.join(table)}; nothing was charged"
