@@ -175,7 +175,7 @@ def create(
 
     Exit codes:
       0  created
-      2  the wish makes no sense; nothing was created
+      2  the wish is not valid; nothing was created
       3  the rows or the name cannot be used; nothing was created
       9  the groups or the model do not match the rows; nothing was created
     """

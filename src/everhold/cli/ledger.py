@@ -72,7 +72,7 @@ def spent(
 
     Exit codes:
       0  printed
-      2  the delta makes no sense
+      2  delta is not valid
       4  no such holdout
       7  the rows or the ledger were altered
       8  the steward's key is missing or another one

@@ -64,7 +64,7 @@ def plan(
     Exit codes:
       0  done
       1  the chart cannot be written, or a package for it is missing
-      2  the wish makes no sense, or no number of rows reaches the radius
+      2  the wish is not valid, or no number of rows reaches the radius
       9  the file holds no dependence model, or the model does not suit the wish
     """
     from everhold.planning import plan as make_plan

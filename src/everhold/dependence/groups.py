@@ -196,5 +196,5 @@ def _whole(size: Any) -> int:
     except TypeError:
         number = 0
     if number < 1:
-        raise DependenceError(f"the size {size!r} of a group makes no sense; expected whole numbers of at least 1")
+        raise DependenceError(f"the size {size!r} of a group is not valid; expected whole numbers of at least 1")
     return number

@@ -246,7 +246,7 @@ class Mechanism(ABC):
             **shared: ``dependence`` and ``unit``, as in the constructor, and what only some mechanisms know.
 
         Raises:
-            ValueError: If the wish makes no sense for it.
+            ValueError: If the wish is not valid for it.
         """
 
     @classmethod

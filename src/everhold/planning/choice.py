@@ -44,7 +44,7 @@ def chosen_mechanism(
     Raises:
         DependenceError: If the dependence does not match the rows.
         HoldoutRejected: If a mechanism is given that was planned for another number of rows.
-        ValueError: If the wish makes no sense.
+        ValueError: If the wish is not valid.
     """
     if isinstance(mechanism, Mechanism):
         if MECHANISMS.get(mechanism.name) is not type(mechanism):

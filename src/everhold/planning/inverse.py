@@ -70,7 +70,7 @@ def rows_needed(
         than a holdout can seal. ``empirical`` is for questions that were fixed in advance.
 
     Raises:
-        ValueError: If the wish makes no sense, or no number of rows reaches it with any adaptive mechanism.
+        ValueError: If the wish is not valid, or no number of rows reaches it with any adaptive mechanism.
 
     Examples:
         >>> rows_needed(radius=0.1, queries=1_000, slack=1 / 3)["gaussian"]
@@ -109,7 +109,7 @@ def queries_allowed(
         question is allowed; 10^9, at which the search ends, stands for that many or more.
 
     Raises:
-        ValueError: If the wish makes no sense.
+        ValueError: If the wish is not valid.
 
     Examples:
         >>> queries_allowed(radius=0.05, rows=50_000)["sample_splitting"]

@@ -245,7 +245,7 @@ def plan(
         VacuousGuaranteeWarning: If even the best adaptive line, or the wished radius, is half the range or more.
 
     Raises:
-        ValueError: If the wish makes no sense, or no number of rows reaches the radius.
+        ValueError: If the wish is not valid, or no number of rows reaches the radius.
 
     Examples:
         >>> best = plan(rows=50_000, queries=1_000, overfits=10).best

@@ -19,8 +19,8 @@ def smallest_within(radius: Radius, wish: float, *, least: int, most: int) -> in
         radius: Non-increasing in n; infinite where there is none. If rounding bends it a little, the two inequalities
             still hold for the answer.
         wish: The radius that is wished for.
-        least: Smallest n that comes into question; ``radius(least - 1)`` counts as infinite.
-        most: Largest n that comes into question.
+        least: Smallest n to consider; ``radius(least - 1)`` counts as infinite.
+        most: Largest n to consider.
 
     Examples:
         >>> smallest_within(lambda n: 1 / math.sqrt(n), 0.1, least=1, most=10**6)
@@ -44,7 +44,7 @@ def largest_within(radius: Radius, wish: float, *, most: int) -> int:
     Args:
         radius: Positive and non-decreasing in m; infinite where there is none.
         wish: The radius that is wished for.
-        most: Largest m that comes into question.
+        most: Largest m to consider.
 
     Examples:
         >>> largest_within(lambda m: math.log(m + 1), 2.0, most=10**6)

@@ -46,7 +46,7 @@ class Wish:
         dependence: How the rows depend on each other.
 
     Raises:
-        ValueError: If the wish makes no sense.
+        ValueError: If the wish is not valid.
     """
 
     rows: int
@@ -125,7 +125,7 @@ def tuned_mechanism(
     """The named mechanism with its best parameters for a wish.
 
     Raises:
-        ValueError: If there is no mechanism of that name or the wish makes no sense for it.
+        ValueError: If there is no mechanism of that name or the wish is not valid for it.
     """
     if not isinstance(name, str) or name not in MECHANISMS:
         raise ValueError(f"there is no mechanism {brief(name)}; expected one of {', '.join(sorted(MECHANISMS))}")
@@ -165,7 +165,7 @@ def best_mechanism(
         with_guesses: Whether every question comes with a guess, such as a training estimate.
 
     Raises:
-        ValueError: If the wish makes no sense.
+        ValueError: If the wish is not valid.
         DependenceError: If no mechanism can serve rows that depend on each other in this way.
     """
     wish: dict[str, Any] = {

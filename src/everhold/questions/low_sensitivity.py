@@ -84,7 +84,7 @@ def check_range(sensitivity: float, low: float, high: float, tolerance: float | 
     """Check what an analyst claims about a statistic.
 
     Raises:
-        ValueError: If it makes no sense.
+        ValueError: If it is not valid.
     """
     check_positive("sensitivity", sensitivity)
     if tolerance is not None:

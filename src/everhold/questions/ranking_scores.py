@@ -216,7 +216,7 @@ def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None 
         tolerance: Half-width wished for; sharper answers cost more credits. By default the planned noise, for 100.
 
     Raises:
-        ValueError: If a count or the tolerance makes no sense.
+        ValueError: If a count or the tolerance is not valid.
 
     Examples:
         >>> round(auc(np.arange(1000) / 1000, positives=400, negatives=500).sensitivity, 6)
@@ -244,7 +244,7 @@ def f1(predictions: Any, *, least: float, tolerance: float | None = None) -> Ran
         tolerance: As for `auc`.
 
     Raises:
-        ValueError: If the floor or the tolerance makes no sense.
+        ValueError: If the floor or the tolerance is not valid.
 
     Examples:
         >>> f1(np.ones(1000), least=800).sensitivity <= 0.0025 + 1e-15

@@ -206,7 +206,7 @@ def audit(
         progress: Called with the games that are over and the games that there are.
 
     Raises:
-        ValueError: If the wish makes no sense, or no mechanism promises anything for it.
+        ValueError: If the wish is not valid, or no mechanism promises anything for it.
 
     Examples:
         >>> result = audit(rows=300, queries=100, overfits=1, analysts=["climbing"], runs=5)

@@ -100,7 +100,7 @@ class MarkovQuiltMechanism(Display):
 
     Raises:
         DependenceError: If the model is no chain and no network, or does not fit the rows or the search.
-        ValueError: If a number makes no sense.
+        ValueError: If a number is not valid.
 
     Source: Song, Wang, Chaudhuri 2017, Pufferfish privacy mechanisms for correlated data, Theorem 4.3.
 

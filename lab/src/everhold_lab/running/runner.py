@@ -57,7 +57,7 @@ def run(
         progress: Called with the finished tasks and all tasks.
 
     Raises:
-        ValueError: If a number makes no sense.
+        ValueError: If a number is not valid.
         ModuleNotFoundError: Without the extra ``[lab]``.
         OSError: If the folder cannot be written.
     """

@@ -41,7 +41,7 @@ class GaussianAR1(SeriesModel):
         lengths: Pairs (length, number of series), looked up when rows are sealed.
 
     Raises:
-        DependenceError: If an argument makes no sense.
+        DependenceError: If an argument is not valid.
 
     Examples:
         >>> round(GaussianAR1(0.5).concentration(3_000))

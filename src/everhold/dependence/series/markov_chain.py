@@ -51,7 +51,7 @@ class MarkovChain(SeriesModel):
         lengths: Pairs (length, number of series), looked up when rows are sealed.
 
     Raises:
-        DependenceError: If an argument makes no sense.
+        DependenceError: If an argument is not valid.
 
     Examples:
         >>> chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
@@ -394,7 +394,7 @@ def _checked_law(given: Iterable[float], name: str, *, states: int) -> tuple[flo
             raise DependenceError(f"{name} has the entry {chance}, which {wrong}; expected probabilities")
     total = math.fsum(law)
     if abs(total - 1.0) > 1e-9:
-        raise DependenceError(f"{name} sums to {total:.12g}; expected 1; scale it, or mend its entries")
+        raise DependenceError(f"{name} sums to {total:.12g}; expected 1; scale it, or correct its entries")
     return law
 
 
