@@ -80,7 +80,7 @@ class _Tokens:
     def expect(self, *marks: str) -> _Token:
         token = self.take()
         if not token.mark or token.text not in marks:
-            raise _fault(token.line, f"found {token.text!r}", " or ".join(map(repr, marks)), "correct the line")
+            raise _fault(token.line, f"found {token.text!r}", " or ".join(map(repr, marks)), "fix the line")
         return token
 
     def until(self, *marks: str) -> tuple[list[_Token], str]:
@@ -133,7 +133,7 @@ def _number(token: _Token) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise _fault(token.line, f"found {token.text!r}", "a number", "correct the line")
+        raise _fault(token.line, f"found {token.text!r}", "a number", "fix the line")
     return value
 
 
@@ -163,7 +163,7 @@ def read_bif(text: str) -> NodeTables:
                 raise _fault(block.line, f"node {block.node!r} has a second table", "one for each", "remove one")
             blocks[block.node] = block
         else:
-            raise _fault(word.line, f"found {word.text!r}", "network, variable or probability", "correct the line")
+            raise _fault(word.line, f"found {word.text!r}", "network, variable or probability", "fix the line")
     tables = {node: block.nodes_table(states) for node, block in blocks.items()}
     missing = states.keys() - blocks.keys()
     if missing or not states:
@@ -192,10 +192,10 @@ def _read_variable(tokens: _Tokens, states: dict[str, list[str]]) -> None:
         if len(labels) != wanted:  # some writers put spaces between names instead of commas
             labels = [token.text for token in listed if not token.mark]
         if len(labels) != wanted or len(set(labels)) != wanted or not wanted:
-            raise _fault(word.line, f"{name!r} has the states {labels}", f"{wanted} different ones", "correct the line")
+            raise _fault(word.line, f"{name!r} has the states {labels}", f"{wanted} different ones", "fix the line")
         states[name] = labels
     if word.text != "}" or name not in states:
-        raise _fault(word.line, f"found {word.text!r} in the variable {name!r}", "its type, then '}'", "correct the line")
+        raise _fault(word.line, f"found {word.text!r} in the variable {name!r}", "its type, then '}'", "fix the line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class _Block:
             given = list(zip(self.parents, labels, strict=False))
             if len(labels) != len(above) or any(label not in states[parent] for parent, label in given):
                 line = self.found[labels][0]
-                raise _fault(line, f"{labels} are no states of {self.parents}", "one of each parent", "correct the line")
+                raise _fault(line, f"{labels} are no states of {self.parents}", "one of each parent", "fix the line")
             table[tuple(states[parent].index(label) for parent, label in given)] = self._values(labels, own)
         if np.isnan(table).any():
             raise _fault(self.line, f"parents of {self.node!r} have combinations without an entry", "all", "add them")
@@ -231,7 +231,7 @@ class _Block:
     def _values(self, key: str | tuple[str, ...], expected: int) -> list[float]:
         line, values = self.found[key]
         if len(values) != expected:
-            raise _fault(line, f"{self.node!r} has {len(values)} probabilities", f"{expected}", "correct the entry")
+            raise _fault(line, f"{self.node!r} has {len(values)} probabilities", f"{expected}", "fix the entry")
         return values
 
 
@@ -248,7 +248,7 @@ def _read_probability(tokens: _Tokens) -> _Block:
             if key in block.found:
                 raise _fault(token.line, f"the entry {key} comes twice", "each once", "remove one")
         elif token.mark or key not in ("table", "default", "property"):
-            raise _fault(token.line, f"found {key!r}", "table, default, an entry or '}'", "correct the line")
+            raise _fault(token.line, f"found {key!r}", "table, default, an entry or '}'", "fix the line")
         listed, _ = tokens.until(";")
         if key != "property":
             block.found[key] = token.line, _numbers(listed)
@@ -292,7 +292,7 @@ def _read_uai(text: str, preamble: str) -> FactorList:
         shape, line = [states[name] for name in scope], tokens.line
         entries = _whole(tokens, least=1)
         if entries != math.prod(shape):
-            raise _fault(line, f"a table over {scope} has {entries} entries", f"{math.prod(shape)}", "correct the table")
+            raise _fault(line, f"a table over {scope} has {entries} entries", f"{math.prod(shape)}", "fix the table")
         factors.append((scope, np.reshape([_number(tokens.take()) for _ in range(entries)], shape)))
     if tokens:
         raise _fault(tokens.line, "there is text after the last table", "the end", "see that the counts are right")
@@ -303,7 +303,7 @@ def _whole(tokens: _Tokens, *, least: int, most: float = math.inf) -> int:
     token = tokens.take()
     if not re.fullmatch(r"[0-9]{1,12}", token.text) or not least <= int(token.text) <= most:
         bound = f" of at least {least}" if most == math.inf else f" from {least} to {most}"
-        raise _fault(token.line, f"found {token.text!r}", f"a whole number{bound}", "correct the line")
+        raise _fault(token.line, f"found {token.text!r}", f"a whole number{bound}", "fix the line")
     return int(token.text)
 
 
@@ -311,7 +311,7 @@ def _scope(tokens: _Tokens, names: Sequence[str]) -> tuple[str, ...]:
     line, size = tokens.line, _whole(tokens, least=0, most=len(names))
     scope = tuple(names[_whole(tokens, least=0, most=len(names) - 1)] for _ in range(size))
     if len(set(scope)) != size:
-        raise _fault(line, f"a table names a node twice: {scope}", "each once", "correct the line")
+        raise _fault(line, f"a table names a node twice: {scope}", "each once", "fix the line")
     return scope
 
 
