@@ -47,3 +47,17 @@ def test_the_picture_is_drawn_from_the_imports(house):
 def test_tests_mirror_the_source():
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders - rooms() == ELSEWHERE
+
+
+def test_every_test_file_goes_by_the_name_of_what_it_tests():
+    lost = []
+    for test in sorted((ROOT / "tests").glob("*/test_*.py")):
+        room, name = SOURCE / test.parent.name, test.stem.removeprefix("test_")
+        known = (
+            {path.stem for path in room.rglob("*.py")} | {path.name for path in room.rglob("*")} | {room.name, "new"}
+        )
+        if test.parent.name not in ELSEWHERE and not any(
+            name.startswith(part) or part.startswith(name) for part in known
+        ):
+            lost.append(f"{test.parent.name}/{test.name}")
+    assert lost == []
