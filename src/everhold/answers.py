@@ -110,7 +110,7 @@ class Answer(Display):
         if self.value is None or self.low is None or self.high is None:
             return (
                 "The question was refused because the budget is spent. An answer now could not be trusted together "
-                "with the earlier ones. Seal new rows, or plan for more questions or overfits the next time."
+                "with the earlier ones. Seal new rows, or plan for more questions or surprises next time."
             )
         sources = {
             "training": "The training estimate agreed with the sealed rows, so it was confirmed and cost nothing.",
@@ -128,7 +128,7 @@ class Answer(Display):
         narrower = (
             "A smaller tolerance= for more credits, more sealed rows or fewer planned questions make it narrower."
             if "credits" in self.remaining
-            else "More sealed rows, fewer planned questions or overfits, or a lower confidence make it narrower."
+            else "More sealed rows, fewer planned questions or surprises, or a lower confidence make it narrower."
         )
         whose = "population's" if self.about is None else "promised"
         return (

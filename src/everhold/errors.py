@@ -8,13 +8,13 @@
     ├── QueryRejected        (also ValueError)   the question cannot be asked; nothing was charged
     ├── BudgetExhausted                          only where a caller asked for an exception instead of a refused answer
     ├── IntegrityError                           rows, ledger or certificate are not what was sealed or signed
-    ├── AuthError                                the steward's key is missing or is another one
+    ├── AuthError                                the steward's key is missing or is the wrong one
     └── DependenceError      (also ValueError)   the dependence model does not match the rows
     EverholdWarning          (a UserWarning)
     ├── SmallHoldoutWarning                      too few rows for a useful promise
     ├── VacuousGuaranteeWarning                  the radius is half the range or more
     ├── NonAdaptiveWarning                       the promise holds only for questions fixed in advance
-    └── DependenceWarning                        rows depend on each other more than is declared, as far as one can see
+    └── DependenceWarning                        rows seem to depend on each other more than was declared
 
 Bad arguments of pure functions stay ``ValueError`` and ``TypeError``. A message says in lower case what was
 wrong, what was expected and what to do next; it never quotes sealed rows.
@@ -132,11 +132,11 @@ class NonAdaptiveWarning(EverholdWarning):
 
 
 class DependenceWarning(EverholdWarning):
-    """Rows are declared to depend on each other or on training rows in one way, and something speaks against it.
+    """What was seen contradicts the declared dependence of the sealed rows on each other or on training rows.
 
     Args:
-        message: In the words of Python.
-        for_shell: The same in the words of the command line; the message by default.
+        message: For users of Python.
+        for_shell: The same for users of the command line; the message by default.
     """
 
     def __init__(self, message: str, *, for_shell: str | None = None) -> None:
@@ -148,7 +148,7 @@ _HOUSE = str(Path(__file__).parent)
 
 
 def warn_caller(warning: EverholdWarning) -> None:
-    """Warn at the first line outside everhold, whichever way the call took inside."""
+    """Warn at the caller's line: the first one outside everhold."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(Path(frame.f_code.co_filename).parent).startswith(f"{_HOUSE}"):
         level, frame = level + 1, frame.f_back

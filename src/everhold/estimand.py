@@ -1,7 +1,7 @@
 """What a population value is: the mean over new rows, or over labels drawn anew on these very rows.
 
-Predictions as arrays belong to the sealed rows by position, so nothing can be said about new rows with them. Given the
-features, which whoever made them has seen, every statement of the theory holds for the conditional law of the labels,
+Predictions as arrays belong to the sealed rows by position, so they say nothing about new rows. Given the features,
+which their author has seen, every statement of the theory holds for the conditional law of the labels,
 as long as that is the one that was declared (docs/theory, setting).
 """
 
@@ -51,7 +51,7 @@ def check_features(features: str, *, label: str | None, mechanism: Mechanism) ->
     Raises:
         ValueError: If it is none of `FEATURES`.
         HoldoutRejected: If the features are public, and there is no label to ask about, or rows of one law are needed.
-        DependenceError: If they are public, and the rows depend on each other otherwise than in groups.
+        DependenceError: If they are public, and the rows depend on each other in any way other than groups.
     """
     if features not in FEATURES:
         raise ValueError(f"features is {features!r}; expected 'sealed' or 'public'; nothing was created")

@@ -172,8 +172,9 @@ class Holdout:
             most_rows: The most rows that either table may have; a larger one is refused before it is read.
             equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features
                 with labels drawn anew. Otherwise more of them than chance gives are refused.
-            again: Seal rows that are sealed in this storage already. Budgets do not add up: the promise then holds only
-                for questions that were chosen without any answer of the other holdout, and certificates say so.
+            again: Seal rows even if they are already sealed in this storage. Neither budget accounts for the other: the
+                promise then holds only for questions that were chosen without any answer from the other holdout, and
+                certificates say so.
             seed: For simulations only: noise that can be predicted. The certificate then says so.
 
         Raises:
@@ -238,18 +239,18 @@ class Holdout:
         Args:
             storage: As for `create`.
             name: Name of the holdout.
-            recover: Whether to go on with a database that was set back to an older copy, and count what was lost as
-                spent. Better restore the newest backup, if there is one: then nothing is lost. This is an act in the
-                ledger, which the certificate shows. Questions and charges that the database does not know of count as
-                spent; if the file of the newest head is lost, too, all that is left does. What was left of allotments
-                is taken back: allot it anew. A ladder that lost a new best cannot go on, nor can guess-and-check
-                without that file.
+            recover: Whether to continue with a database that was set back to an older copy, and count what was lost as
+                spent. If there is a backup, restore the newest one instead: then nothing is lost. A recovery is
+                recorded in the ledger and shown on the certificate. Questions and charges that the database has lost
+                count as spent; if the file of the newest head is lost, too, all that is left does. What was left of
+                allotments is taken back: allot it anew. A ladder that lost a new best cannot continue, nor can
+                guess-and-check without that file.
 
         Raises:
             HoldoutNotFound: If there is none of that name.
             IntegrityError: If a byte of the sealed rows has changed, or the ledger was altered or set back, or cannot
                 be recovered. Nothing was changed.
-            AuthError: If the steward's key is missing or another one.
+            AuthError: If the steward's key is missing or wrong.
         """
         url = storage_url(storage)
         store = LedgerStore.open(url, create=False)
@@ -296,20 +297,20 @@ class Holdout:
 
     @property
     def remaining(self) -> dict[str, int]:
-        """What is left of the budget, by name; on behalf of an analyst what is left to them."""
+        """What is left of the budget, by name; for an analyst, what is left to them."""
         return self._desk.remaining(self._desk.data())
 
     def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
         """Let a named analyst spend a part of the budget, and no more; an act of the steward, kept in the ledger.
 
         The limits replace earlier ones of the same analyst. They may add up to more than there is (with a warning):
-        then whoever asks first is served first. All answers stay in one transcript under one promise.
+        then it is first come, first served. All answers stay in one transcript under one promise.
 
         Args:
             analyst: 1 to 100 printable characters. A name says who is meant; it proves nothing about who asks.
             questions: Most new questions that may be answered on behalf of the analyst.
             charges: Most that they may be charged, in the mechanism's units: credits of a ``"privacy_budget"``,
-                overfits where guesses are confirmed, else answers. By default what so many questions can cost.
+                surprises where guesses are checked, otherwise answers. By default what that many questions can cost.
 
         Raises:
             QueryRejected: If more was spent already, or the name looks like another one. Nothing was changed.
@@ -337,9 +338,9 @@ class Holdout:
     def analyst(self, name: str) -> Self:
         """The same holdout on behalf of an analyst, who can spend no more than their allotment.
 
-        What is asked is refused before the sealed rows are looked at if it could cost more than what is left of the
-        allotment. A refusal costs nothing and is not recorded, so the question stays open. What anybody has asked
-        before is answered for nothing. A batch is answered in order as far as the allotment surely pays.
+        A question that could cost more than what is left of the allotment is refused before the sealed rows are looked
+        at. A refusal costs nothing and is not recorded, so the question can be asked again. Whatever anybody has asked
+        before is free. A batch is answered in order for as long as the allotment is sure to pay.
 
         Raises:
             QueryRejected: If there is no allotment of that name.
@@ -375,7 +376,7 @@ class Holdout:
         self, question: Question[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False,
     ) -> Any:  # fmt: skip
-        """Ask one question, of whatever kind.
+        """Ask one question of any kind.
 
         Args:
             question: Such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``; a text is a
@@ -387,9 +388,9 @@ class Holdout:
             strict: Raise `BudgetExhausted` instead of returning a refused answer.
 
         Returns:
-            The answer, committed to the ledger before it is returned. A question that was asked before returns the
-            stored answer for nothing. A question that is made of several is asked as a whole or not at all: if the
-            budget might end between its parts, it is refused and nothing is charged.
+            The answer, committed to the ledger before it is returned. A repeated question returns the stored answer,
+            free of charge. A question that is made of several is asked as a whole or not at all: if the budget might
+            run out between its parts, it is refused and nothing is charged.
 
         Raises:
             QueryRejected: If the question cannot be asked; nothing was charged.
@@ -403,10 +404,11 @@ class Holdout:
     def ask_many(
         self, questions: Sequence[Query | str], *, guesses: Sequence[float | None] | None = None
     ) -> list[Answer]:
-        """Ask questions that do not depend on each other's answers, in order as far as the budget pays.
+        """Ask questions that do not depend on each other's answers, in order for as long as the budget pays.
 
-        Each look at the sealed rows is for the questions that are sure of an answer; mostly that is all of them, in one
-        transaction. If the process ends in between, what was answered is in the ledger, and free when asked again.
+        Each look at the sealed rows covers only the questions that are sure to be answered; usually that is all of
+        them, in one transaction. If the process is interrupted, whatever was answered is in the ledger, and free when
+        asked again.
 
         Args:
             questions: As for `ask`, without those that are made of several or have a price of their own.
@@ -420,7 +422,7 @@ class Holdout:
     def quote(
         self, question: Question[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuotedPrice:
-        """The price of a question before it is asked; asks nothing and costs nothing.
+        """The price of a question before it is asked; nothing is asked, and it is free.
 
         Args:
             question: The question; None for the price of any new one, in units of a mean over [0, 1]. For a histogram
@@ -472,7 +474,7 @@ class Holdout:
         }
 
     def diagnose(self) -> Diagnosis:
-        """Whether the rows depend on each other, judged by the training rows alone; asks nothing and costs nothing.
+        """Whether the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
 
         Raises:
             DependenceError: If there are no training rows.
@@ -481,8 +483,8 @@ class Holdout:
 
         if self._desk.training is None:
             raise DependenceError(
-                "there are no training rows to look at, and the sealed ones must not be; expected a holdout that was "
-                "created with training=...; judge the dependence by how the rows were collected"
+                "there are no training rows to look at, and nobody may look at the sealed ones; expected a holdout "
+                "that was created with training=...; judge the dependence by how the rows were collected"
             )
         return diagnose_file(self._folder / TRAINING_FILE, label=self.schema.label, mechanism=self.mechanism)
 
@@ -512,7 +514,7 @@ class Holdout:
         )
 
     def spent(self, *, delta: float = 1e-6) -> Spending:
-        """How much the answers so far told about any one sealed row, as differential privacy; costs nothing.
+        """How much the answers so far have told about any one sealed row, as differential privacy; free of charge.
 
         Args:
             delta: In (0, 1).

@@ -231,7 +231,7 @@ def test_credits_limit_tolerances_choices_and_quantiles(budget, looks):
 
 def test_what_the_whole_cannot_pay_is_recorded_for_nobody(tmp_path):
     with create(tmp_path, mechanism="gaussian", queries=3) as holdout:
-        with pytest.warns(EverholdWarning, match="first is served first"):
+        with pytest.warns(EverholdWarning, match="first come, first served"):
             holdout.allot("a", questions=9)
         answers = holdout.analyst("a").ask_many([f"delay > {cut}" for cut in range(5)])
         assert [answer.source for answer in answers] == ["holdout"] * 3 + ["refused"] * 2

@@ -88,7 +88,7 @@ def test_what_cannot_be_done_has_its_exit_code(run):
     run(*ASK, "delay > 15")
     assert "spent 1 questions" in run(*ALLOT[:-1], "0", code=5).stderr
     assert "looks like" in run("allot", "s.db", "flights", "TEAM-A", "--questions", "1", code=5).stderr
-    assert "first is served first" in run("allot", "s.db", "flights", "b", "--questions", "99").stderr
+    assert "first come, first served" in run("allot", "s.db", "flights", "b", "--questions", "99").stderr
 
 
 @pytest.mark.parametrize("command", ["allot", "allotments"])

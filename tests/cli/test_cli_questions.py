@@ -191,7 +191,7 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
         (["ask", *PLACE, "--choose", "lowest", "--error", "sealed_predictions.csv", "--low", "0"], "belongs to --mean"),
         (["ask", *PLACE, "--first-above", "0.1", "--mean", "late = 1", "--column", "x"], "--column belongs to"),
         (["ask", *PLACE, "--first-above", "0.1", "--questions", "empty.txt"], "holds no question"),
-        (["ask", *PLACE, "--first-above", "0.1", "--questions", "bytes.txt"], "no text in UTF-8"),
+        (["ask", *PLACE, "--first-above", "0.1", "--questions", "bytes.txt"], "not text in UTF-8"),
         (["ask", *PLACE, "--mean", "late = 1", "--mean", "late = 0"], "found --mean and --mean"),
         (["ask", *PLACE, "--quantile", "delay", "--low", "0"], "needs --high"),
         (["ask", *PLACE, "--mean", "late = 1", "--questions", "empty.txt"], "--questions belongs to --choose"),

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 SPENT = (
-    "what is left of the allotment or of the whole budget does not surely pay for the question, so it was refused; "
+    "what is left of the allotment, or of the whole budget, may not pay for the question, so it was refused; "
     "nothing was charged; ask the steward for a larger allotment, or ask something cheaper"
 )
 
@@ -108,7 +108,7 @@ def checked_name(analyst: str) -> str:
     if not usable:
         raise ValueError(
             f"the analyst's name {brief(analyst)} cannot be used; expected 1 to {LONGEST_NAME} printable characters "
-            "in their usual form, without blanks at the ends or two in a row; choose a plain name such as 'team-a'"
+            "in their normal form, without leading, trailing or double spaces; choose a plain name such as 'team-a'"
         )
     return analyst
 
@@ -164,8 +164,8 @@ def set_limits(accounts: Accounts, analyst: str, questions: int, charges: int) -
         alike = [other for other in accounts.parts if _looks(other) == _looks(analyst)]
         if alike:
             raise QueryRejected(
-                f"the name {analyst!r} looks like that of the analyst {alike[0]!r}; expected one that nobody takes "
-                "for another; choose another name; nothing was changed"
+                f"the name {analyst!r} looks like that of the analyst {alike[0]!r}; expected a name that cannot be "
+                "mistaken for another; choose another name; nothing was changed"
             )
     try:
         accounts.allot(analyst, questions, charges)
@@ -179,13 +179,14 @@ def _looks(name: str) -> str:
 
 
 def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> None:
-    """Warn if analysts were promised more than there is: then the first to come is served."""
-    missing = [name for name, count in _beyond(accounts, mechanism, state).items() if count < 0]
+    """Warn if analysts were promised more than there is: then it is first come, first served."""
+    beyond = _beyond(accounts, mechanism, state)
+    missing = ["surprises" if name == "overfits" else name for name, count in beyond.items() if count < 0]
     if missing:
         warn_caller(
             EverholdWarning(
                 f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; "
-                "whoever asks first is served first"
+                "it is first come, first served"
             )
         )
 
@@ -214,8 +215,8 @@ def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
     """
     if not isinstance(analyst, str) or analyst not in accounts.parts:
         raise QueryRejected(
-            f"there is no allotment for an analyst named {brief(analyst)}; expected a name that the steward has "
-            "allotted a part to; nothing was charged; see holdout.allotments()"
+            f"there is no allotment for an analyst named {brief(analyst)}; expected the name of an analyst to whom "
+            "the steward has allotted a part; nothing was charged; see holdout.allotments()"
         )
     return accounts.parts[analyst]
 

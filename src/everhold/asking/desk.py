@@ -168,7 +168,7 @@ class Desk:
                 accounts.spend(self.analyst, asked=len(made), charged=charged)
         except ValueError:
             raise EverholdError(
-                "the question charged more than the price that it named before; nothing was charged; ask another one"
+                "the question would charge more than the price that it named; nothing was charged; ask another one"
             ) from None
 
     def _signed(self, line: Asked) -> Asked:

@@ -1,4 +1,4 @@
-"""Going on with a ledger that was set back: what it answered since and does not know of counts as spent."""
+"""Continuing with a ledger that was set back: answers that it has lost count as spent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
 
     Raises:
         IntegrityError: If the database was altered, went another way, or its mechanism cannot go on.
-        AuthError: If the steward's key is missing or another one.
+        AuthError: If the steward's key is missing or wrong.
     """
     key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
     head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)

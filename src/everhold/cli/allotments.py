@@ -29,8 +29,8 @@ def allot(
     charges: Annotated[
         int | None,
         typer.Option(
-            help="Most that may be charged: credits of a privacy_budget, overfits where guesses are confirmed, else "
-            "answers; by default what so many questions can cost.",
+            help="Most that may be charged: credits of a privacy_budget, surprises where guesses are checked, "
+            "otherwise answers; by default what that many questions can cost.",
         ),
     ] = None,
     form: FormatOption = Format.TABLE,
@@ -43,9 +43,9 @@ def allot(
 
     It is an act of the steward, kept in the ledger. The same command with other
     limits raises or lowers them, never below what is spent. Parts may add up to
-    more than the whole: then whoever asks first is served first.
-    Analysts share answers: what one has asked, all others get for nothing. A
-    name proves nothing: whoever can open the storage can ask in any name.
+    more than the whole: then it is first come, first served.
+    Analysts share answers: what one has asked is free for all others. A name
+    proves nothing: anyone who can open the storage can ask under any name.
 
     Exit codes:
       0  allotted
@@ -53,7 +53,7 @@ def allot(
       4  no such holdout
       5  more was spent already, or the name looks like another; nothing was changed
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     # with the storage in the environment, the two that are given are the holdout's name and the analyst
     place, who = ((storage, None), name) if analyst is None else ((storage, name), analyst)
@@ -74,7 +74,7 @@ def allotments(storage: StorageArgument, name: NameArgument = None, form: Format
       0  printed
       4  no such holdout
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     with opened(storage, name) as holdout:
         found = holdout.allotments()

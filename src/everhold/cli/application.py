@@ -74,7 +74,7 @@ def everhold(
         5  the question cannot be asked; nothing was charged
         6  refused, under --strict
         7  rows, ledger or certificate were altered
-        8  the steward's key is missing or another one
+        8  the steward's key is missing or wrong
         9  the dependence model does not fit the rows
        10  a certificate of another version, whose words were not checked
       130  interrupted

@@ -46,7 +46,7 @@ def show(
       2  wrong usage
       4  no such holdout
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     _check_ending(output)
     with opened(storage, name) as holdout:
@@ -76,7 +76,7 @@ def save(
       2  wrong usage
       4  no such holdout
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     _check_ending(output)
     with opened(storage, name) as holdout:
@@ -103,9 +103,9 @@ def verify(
 
     Exit codes:
       0  all is well
-      2  there is no such file, or --public-key is no key
+      2  there is no such file, or --public-key is not a key
       7  something was altered or is false, or the key is another one
-     10  nothing was found, but not everything could be checked: its words are
+     10  no fault was found, but not everything could be checked: its words are
          another version's
     """
     if not file.is_file():

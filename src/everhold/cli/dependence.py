@@ -98,8 +98,8 @@ def fit(
       everhold dependence fit train.parquet --kind markov_chain \
         --order-by day --state weather --gap 7 --output chain.json
 
-    Never fit a model to the rows that will be sealed. What the fit lacks to
-    certainty is given up by every promise: --confidence 0.99 costs 0.01.
+    Never fit a model to the rows that will be sealed. Every promise gives up
+    what the fit lacks in certainty: --confidence 0.99 costs 0.01.
 
     Exit codes:
       0  fitted

@@ -38,7 +38,7 @@ def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOp
       0  printed
       4  no such holdout
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
       9  the holdout has no training rows
     """
     from everhold.diagnosis.diagnosis import informed

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CommandGroup", "Misuse", "arguments_checked"]
 
 _UNEXPECTED = (
-    "everhold stopped because of a fault of its own; what it was is not shown, because it could quote sealed rows; "
+    "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; "
     "check the ledger with 'everhold ledger verify' and report the command that you typed"
 )
 

@@ -136,14 +136,16 @@ def create(
         bool,
         typer.Option(
             "--equal-rows",
-            help="Equal rows in both files are no copies, but a design that repeats its settings.",
+            help="Equal rows in both files are not copies, but come from a design that repeats its settings.",
             rich_help_panel=_ROWS,
         ),
     ] = False,
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Seal rows that are sealed here already; budgets do not add up.", rich_help_panel=_ROWS
+            "--again",
+            help="Seal rows even if they are sealed here already; neither budget accounts for the other.",
+            rich_help_panel=_ROWS,
         ),
     ] = False,
     allow_vacuous: Annotated[
@@ -164,13 +166,13 @@ def create(
 
     The rows are copied beside the database; put the originals away.
     Rows of one household, patient or day: --groups COLUMN. A time series:
-    --model FILE.json, made by 'everhold dependence fit'. --independent says
-    that there is nothing of the kind, and silences what training rows suggest.
-    Whoever publishes the features of the rows, for submissions, says so with
-    --features public; predictions as files are then the way to ask.
-    Rows that are sealed in this storage already are refused without --again:
-    what one holdout told is not counted by the other, so the promise of each
-    holds only for questions chosen without any answer of the other.
+    --model FILE.json, made by 'everhold dependence fit'. --independent declares
+    that there is no such dependence, and silences what training rows suggest.
+    If you publish the features of the rows, for submissions, say so with
+    --features public; questions are then asked with files of predictions.
+    Rows that are already sealed in this storage are refused without --again:
+    neither holdout accounts for what the other has told, so the promise of each
+    holds only for questions chosen without any answer from the other.
     With --format json or csv, 'everhold status' comes along with the promise.
 
     Exit codes:
@@ -237,10 +239,10 @@ def ask(
       everhold ask flights.db flights --histogram arr_delay --edges -60,0,15,60
       everhold ask flights.db flights --mean "late = 1" --analyst team-a
 
-    The same question again gets the same answer for nothing.
+    A repeated question gets the same answer, free of charge.
     When the budget is spent, answers are refused: value, low and high are null.
-    So are those that an analyst's part of it does not surely pay for; these cost
-    nothing, are not recorded, and stay open for everybody.
+    So are questions that an analyst's allotment may not pay for; refusals cost
+    nothing, are not recorded, and anybody may ask again.
 
     With --mechanism privacy_budget, one budget also pays for these:
       everhold ask flights.db flights --choose lowest --error a.csv --error b.csv
@@ -261,7 +263,7 @@ def ask(
       5  the question cannot be asked, or there is no such analyst; nothing was charged
       6  refused, under --strict
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     makes_table = spelled.kind is not None and spelled.kind.name == "synthesize"
     check_output(output, wanted=makes_table)
@@ -314,7 +316,7 @@ def quote(
       4  no such holdout
       5  the question could not be asked, or there is no such analyst
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     assert spelled is not None
     with opened(storage, name, analyst) as holdout:
@@ -330,13 +332,13 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
       everhold status flights.db flights --format json
 
     Where parts of the budget are allotted, a table of analysts follows: what
-    each has asked and was charged, and the most that each may.
+    each has asked and been charged, with the limits of each.
 
     Exit codes:
       0  printed
       4  no such holdout
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     with opened(storage, name) as holdout:
         found = holdout.status()
@@ -363,7 +365,7 @@ def transcript(storage: StorageArgument, name: NameArgument = None, form: Format
       0  printed
       4  no such holdout
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     show_transcript(storage, name, form)
 

@@ -46,7 +46,7 @@ def show(storage: StorageArgument, name: NameArgument = None, form: FormatOption
       0  printed
       4  no such holdout
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     show_transcript(storage, name, form)
 
@@ -75,7 +75,7 @@ def spent(
       2  delta is not valid
       4  no such holdout
       7  the rows or the ledger were altered
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     with opened(storage, name) as holdout, arguments_checked():
         spending = holdout.spent(delta=delta)
@@ -117,21 +117,21 @@ def verify(
 
 @group.command()
 def recover(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Go on with a database that was set back: what it does not know of counts as spent.
+    """Continue with a database that was set back: what it has lost counts as spent.
 
     Example:
       everhold ledger recover flights.db flights
 
-    Better restore the newest backup, if there is one: then nothing is lost.
-    This is an act in the ledger, which the certificate shows. If the file of the
-    newest head, ledger.head, is lost as well, all that is left counts as spent.
-    What was left of allotments is taken back; allot it anew.
+    If there is a backup, restore the newest one instead: then nothing is lost.
+    A recovery is recorded in the ledger and shown on the certificate. If the
+    file of the newest head, ledger.head, is lost as well, all that is left counts
+    as spent. What was left of allotments is taken back; allot it anew.
 
     Exit codes:
       0  recovered, or nothing was lost
       4  no such holdout
       7  it was altered, or cannot go on; nothing was changed
-      8  the steward's key is missing or another one
+      8  the steward's key is missing or wrong
     """
     from everhold.holdout import Holdout
 

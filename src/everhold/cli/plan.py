@@ -50,7 +50,7 @@ def plan(
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    r"""Compare all mechanisms, at their best, for a study that you plan.
+    r"""Compare all mechanisms, each at its best, for a study that you plan.
 
     Example:
       everhold plan --rows 50000 --queries 1000 --overfits 10 --radius 0.05

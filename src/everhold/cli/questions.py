@@ -204,7 +204,7 @@ def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given:
         kinds = ", ".join([*(f"--{kind.name}" for kind in _ROWWISE), "--questions"])
         listed = " and ".join([*found, *strange]) or "none"
         raise Misuse(
-            f"--{_dashed(wrapping[0].name)} compares one kind of questions, found {listed}; give one of {kinds}, "
+            f"--{_dashed(wrapping[0].name)} compares one kind of question, found {listed}; give one of {kinds}, "
             "several times"
         )
     if "training_predictions" in given and len(rows) > 1:
@@ -216,7 +216,7 @@ def _lines(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise Misuse(f"{path.name} is no text in UTF-8; expected one condition or number a line") from None
+        raise Misuse(f"{path.name} is not text in UTF-8; expected one condition or number a line") from None
     found = [line for line in lines if line.strip()]
     if not found:
         raise Misuse(f"{path.name} holds no question; expected one condition or number a line")

@@ -57,8 +57,8 @@ class BestCandidate(Paid):
     def _meaning(self) -> str:
         return (
             f"{self.candidate} is at most {at_most(self.regret or 0.0)} worse than the best candidate. How good it is "
-            "was not told; ask for its value. A higher price, more sealed rows, fewer candidates or fewer planned "
-            "questions make the regret smaller."
+            "was not revealed; ask for its value. A higher price, more sealed rows, fewer candidates or fewer "
+            "planned questions make the regret smaller."
         )
 
 
@@ -220,7 +220,7 @@ def choose(
     price: int = CREDITS,
     loss: Callable[[Any], Query | str] | None = None,
 ) -> ChoiceQuery:
-    """Which of several models, thresholds or questions is best on the sealed rows? Their values are not told.
+    """Which of several models, thresholds or questions is best on the sealed rows? Their values are not revealed.
 
     Args:
         candidates: Means in the same units, such as ``[error(model) for model in models]``. With a loss anything else,

@@ -81,7 +81,7 @@ class BoundDerived:
         """
         if tolerance is not None:
             raise QueryRejected(
-                "a question that is made of several takes no tolerance; expected ask(query) at the planned "
+                "a question that is made of several takes no tolerance; expected ask(question) at the planned "
                 "half-width; nothing was charged"
             )
         counted = _COUNTS.get(len(self.parts), f"{len(self.parts)} questions")
@@ -93,7 +93,8 @@ class BoundDerived:
         if guess is not None:
             raise QueryRejected(
                 f"{self.name} is {counted} and takes no guess of the whole; ask its parts, which are "
-                "query.parts(holdout.schema), with a guess each, and then the whole for nothing; nothing was charged"
+                "question.parts(holdout.schema), with a guess each, and then the whole, which is free; nothing was "
+                "charged"
             )
 
 
@@ -111,7 +112,7 @@ class DerivedQuery(Question[Answer]):
         """
 
     def parts(self, schema: Schema) -> tuple[Query, ...]:
-        """The plain questions; whoever has asked them all with guesses of his own gets this one for nothing.
+        """The plain questions; whoever has asked them all, with guesses of their own, gets this one free.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.

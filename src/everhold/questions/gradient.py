@@ -96,7 +96,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
     """The mean over rows of a clipped vector; made by `gradient`, which says what the attributes are.
 
     Raises:
-        ValueError: If dimension, clip or tolerance is no usable number.
+        ValueError: If dimension, clip or tolerance is not a usable number.
     """
 
     function: RowFunction
@@ -265,7 +265,7 @@ def gradient(
         columns: Columns that the function reads; None for all but the row ids.
 
     Raises:
-        ValueError: If dimension, clip or tolerance is no usable number.
+        ValueError: If dimension, clip or tolerance is not a usable number.
 
     Examples:
         >>> pull = gradient(lambda table: np.column_stack([table["x"], table["y"]]), dimension=2, clip=1.0)

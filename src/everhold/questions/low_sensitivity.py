@@ -124,7 +124,7 @@ class LowSensitivityQuery(PricedQuery[Answer]):
             table = {str(name): np.array(probe[name]) for name in probe} if isinstance(probe, Mapping) else {}
             shapes = {column.shape for column in table.values()}
             if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or not shape[0]:
-                raise ValueError("the rows to try are no table; expected columns by name, all equally long")
+                raise ValueError("the rows to try are not a table; expected columns by name, all equally long")
             self._try(table, rows=len(next(iter(table.values()))), label=None)
 
     def purchase(self, preparation: Preparation) -> StatisticPurchase:
@@ -323,7 +323,7 @@ def statistic_purchase(
     if mechanism.unit < 2 or 1 / grid.share > _MOST_STEPS:
         raise QueryRejected(
             f"the range [{grid.low:g}, {grid.high:g}] is too wide for a sensitivity of {grid.sensitivity:g}; expected "
-            "at most some billion times as much; nothing was charged"
+            "at most a few billion times as much; nothing was charged"
         )
     scale, within = mechanism.scale, ""
     if tolerance is not None:

@@ -285,7 +285,7 @@ def _area(one: _Variable, other: _Variable) -> float:
     """What a product of two rescaled numbers is worth in the analyst's units."""
     area = one.value.width * other.value.width
     if not math.isfinite(area) or area < sys.float_info.min:
-        raise rejected("the product of the two ranges is no usable number", "choose other units")
+        raise rejected("the product of the two ranges is not a usable number", "choose other units")
     return area
 
 

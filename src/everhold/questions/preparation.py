@@ -270,7 +270,8 @@ class Preparation:
             if self.mechanism.needs_guess and not self.answered(bound.question):
                 raise QueryRejected(
                     f"{self.mechanism.name} confirms guesses, and there is no guess for this question, which cannot be "
-                    "evaluated on training rows; expected ask(query, guess=0.8) or --guess with your own estimate, or "
+                    "evaluated on training rows; expected ask(question, guess=0.8) or --guess with your own "
+                    "estimate, or "
                     "predictions for the training rows (training=, --training-predictions); nothing was charged"
                 )
             return -1

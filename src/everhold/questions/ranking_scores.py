@@ -252,7 +252,7 @@ def f1(predictions: Any, *, least: float, tolerance: float | None = None) -> Ran
     """
     check_positive("least", least)
     if least < 2.0:
-        raise ValueError(f"least is {least!r}; expected at least 2 rows, and better some hundreds")
+        raise ValueError(f"least is {least!r}; expected at least 2 rows, and preferably some hundreds")
     delta = f1_sensitivity(least=float(least))
     check_range(delta, 0.0, 1.0, tolerance)
     return RankingQuery(_Pairs(predictions, "f1"), {"least": float(least)}, delta, partial(_f1, least=least), tolerance)

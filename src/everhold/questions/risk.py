@@ -239,7 +239,7 @@ def risk(
         raise ValueError(f"loss is {loss!r}; expected {', '.join(map(repr, _LOSSES))} or a function")
     ends = (low, 1.0 if high is None else high)
     if not all(isinstance(end, (int, float, np.integer, np.floating)) for end in ends):
-        raise ValueError("low and high are no numbers; expected the range of the loss")
+        raise ValueError("low and high are not numbers; expected the range of the loss")
     if not (ends[0] < ends[1] and math.isfinite(float(ends[1]) - float(ends[0]))):
         raise ValueError(f"the range of the loss is [{low}, {high}]; expected finite numbers with low < high")
     return RiskQuery(loss, predictions, low, high, training, name)
