@@ -54,8 +54,10 @@ def imports() -> set[Arrow]:
     arrows = set()
     for module in graph.modules:
         for other in graph.find_modules_directly_imported_by(module):
-            arrows.add((*module.split(".")[1:2], *other.split(".")[1:2]))
-    return {arrow for arrow in arrows if len(set(arrow)) == 2}
+            (_, *start), (_, *end) = module.split("."), other.split(".")
+            if start and end and start[0] != end[0]:  # the package itself is no room: it lists names and the version
+                arrows.add((start[0], end[0]))
+    return arrows
 
 
 def drawn(rows: list[list[str]], arrows: set[Arrow]) -> set[Arrow]:
@@ -80,18 +82,25 @@ def arranged(rows: list[list[str]], arrows: set[Arrow]) -> tuple[dict[Node, Poin
             line[level[start] + 1 + passed.index(node)].append(node)
         ways[start, end] = [start, *passed, end]
     beside: dict[Node, list[Node]] = {node: [] for row in line for node in row}
-    for way in ways.values():
-        for upper, lower in pairwise(way):
+    for (start, end), way in ways.items():
+        for upper, lower in pairwise(way if level[start] < level[end] else ()):  # within a row an arrow pulls nothing
             beside[upper].append(lower)
             beside[lower].append(upper)
     across = {node: WIDTH / 2 + 40.0 * place for row in line for place, node in enumerate(row)}
     for _ in range(200):
         for row in [*line, *reversed(line)]:
-            wanted = {node: sum(across[other] for other in beside[node]) / len(beside[node]) for node in row}
+            wanted = {node: _pulled(node, beside[node], across) for node in row if beside[node]}
+            wanted = {node: wanted.get(node, across[node]) for node in row}
             row.sort(key=lambda node: (wanted[node], str(node)))
             across |= _apart(row, wanted)
     middles = {node: (across[node], ROW * (height + 0.5)) for height, row in enumerate(line) for node in row}
     return middles, ways
+
+
+def _pulled(node: Node, others: list[Node], across: dict[Node, float]) -> float:
+    """Where its neighbours want a node; long arrows are stiff."""
+    stiff = {other: 1.0 if isinstance(node, str) or isinstance(other, str) else 6.0 for other in others}
+    return sum(across[other] * stiff[other] for other in others) / sum(stiff.values())
 
 
 def _apart(row: list[Node], wanted: dict[Node, float]) -> dict[Node, float]:
@@ -111,6 +120,7 @@ def _apart(row: list[Node], wanted: dict[Node, float]) -> dict[Node, float]:
 
 
 def _distance(left: Node, right: Node) -> float:
+    """Between the middles of two neighbours in a row, at least."""
     return sum(BOX[0] / 2 + GAP / 2 if isinstance(node, str) else LANE / 2 for node in (left, right))
 
 
@@ -147,11 +157,8 @@ def _curve(points: list[Point]) -> str:
     curve = f"M{x:.1f},{y + half:.1f}"
     for place, ((x, y), (far, deep)) in enumerate(pairwise(stops)):
         bend = (y + deep) / 2
-        curve += (
-            f" L{far:.1f},{deep:.1f}"
-            if place % 2
-            else f" C{x:.1f},{bend:.1f} {far:.1f},{bend:.1f} {far:.1f},{deep:.1f}"
-        )
+        bent = f"C{x:.1f},{bend:.1f} {far:.1f},{bend:.1f} {far:.1f},{deep:.1f}"
+        curve += f" L{far:.1f},{deep:.1f}" if place % 2 else f" {bent}"
     return curve
 
 
