@@ -9,8 +9,8 @@ import numpy as np
 from benchmarks.timing import compare, seconds
 from everhold import GaussianMechanism, GuessAndCheck, Holdout, Thresholdout
 from everhold.mechanisms import Mechanism
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.privacy.noise import SeededNoise
-from everhold.values.evaluation import Evaluations
 
 ROWS, QUESTIONS, LOOPED = 20_000, 10_000, 500
 

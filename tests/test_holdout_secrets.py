@@ -9,7 +9,7 @@ from holdout_samples import ROWS, create, rows
 
 from everhold import EverholdError, Holdout, HoldoutRejected, accuracy, brier, mean
 from everhold.mechanisms import State
-from everhold.values.evaluation import Evaluations
+from everhold.mechanisms.evaluations import Evaluations
 
 NUMBER, TEXT = 987654.321, "CANARY"
 

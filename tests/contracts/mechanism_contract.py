@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from everhold.dependence import Independent
 from everhold.mechanisms import MECHANISMS, Source, State
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.privacy.noise import SeededNoise
-from everhold.values.evaluation import Evaluations
 
 ROWS, QUERIES = 20_000, 12
 BATCHES = st.lists(st.integers(1, 5), min_size=1, max_size=6)

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from everhold.mechanisms import Source
-from everhold.values.evaluation import Evaluations
+from everhold.mechanisms.evaluations import Evaluations
 from everhold_lab.theory.noise_laws import discrete_gaussian_pmf, discrete_laplace_pmf
 
 UNREAD = 10**12  # stands for a fresh threshold until its value is needed

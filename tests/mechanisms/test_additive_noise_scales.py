@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import kstest, laplace, norm
 
 from everhold.mechanisms import GaussianMechanism, LaplaceMechanism, Source, State, Thresholdout
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.privacy.noise import SeededNoise
-from everhold.values.evaluation import Evaluations
 
 ROWS, DRAWS = 1000, 1500
 MECHANISM = Thresholdout(

@@ -18,12 +18,13 @@ from everhold.mechanisms import (
     Thresholdout,
 )
 from everhold.mechanisms.base import Mechanism
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.privacy.noise import SeededNoise
 from everhold.questions.means import OneMean, Prepared
 from everhold.questions.question import Told
 from everhold.values.base import BoundQuery, Schema
-from everhold.values.evaluation import Evaluations, clip_to_grid, vectors_to_grid
+from everhold.values.evaluation import clip_to_grid, vectors_to_grid
 
 UNIT = 4  # so coarse that a lost step is far larger than every half-width below
 PLAN = {"rows": 20_000, "queries": 4, "unit": UNIT}

@@ -13,7 +13,7 @@ import pytest
 
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.mechanisms import GuessAndCheck, Source, State
-from everhold.values.evaluation import Evaluations
+from everhold.mechanisms.evaluations import Evaluations
 
 UNIT = 2**20
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from everhold.dependence import Groups
 from everhold.guarantees.description_length import LadderTree, log_ladder_size
 from everhold.mechanisms import Source, State
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.ladder import Ladder
-from everhold.values.evaluation import Evaluations
 from everhold_lab.analysts import BoostingAnalyst
 from everhold_lab.releases.ladder_free import ParameterFreeLadder, discretised_radius
 from everhold_lab.theory.classical import ladder_radius

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from everhold.dependence import Groups
 from everhold.guarantees.exceedance import gaussian_exceedance
 from everhold.mechanisms import GaussianMechanism, Source, State
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.privacy_budget import CREDITS, PrivacyBudget
 from everhold.privacy.noise import SeededNoise
-from everhold.values.evaluation import UNIT, Evaluations
+from everhold.values.evaluation import UNIT
 
 MECHANISM = PrivacyBudget.tuned(rows=50_000, queries=100)
 

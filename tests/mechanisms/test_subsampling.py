@@ -17,9 +17,9 @@ from everhold.dependence import Groups
 from everhold.errors import DependenceError
 from everhold.guarantees.subsampling import SubsampledBitsCurve
 from everhold.mechanisms import GaussianMechanism, SampleSplitting, State
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.subsampling import MOST_DRAWS, RandomRows, Subsampling, ones_among
 from everhold.privacy import GaussianCurve, PureCurve, SecureNoise, SeededNoise
-from everhold.values.evaluation import Evaluations
 from everhold_lab.theory.curves import SubsampledCurve
 
 

@@ -16,11 +16,12 @@ import everhold as eh
 from everhold.cli.application import app
 from everhold.errors import QueryRejected
 from everhold.mechanisms import State
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.privacy_budget import PrivacyBudget
 from everhold.mechanisms.vector_noise import VectorNoise
 from everhold.privacy.noise import SeededNoise
 from everhold.questions.gradient import gradient
-from everhold.values.evaluation import UNIT, Evaluations, shortened, vectors_to_grid
+from everhold.values.evaluation import UNIT, shortened, vectors_to_grid
 
 ROWS = 4_000
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold import QueryRejected, mean
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.values.base import Schema
-from everhold.values.evaluation import UNIT, Evaluations, clip_to_grid, to_grid
+from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
 from everhold.values.expressions import ColumnKind
 
 SCHEMA = Schema(3, 0, {"x": ColumnKind.NUMBER, "flag": ColumnKind.BOOLEAN})

@@ -20,9 +20,9 @@ from everhold.privacy.curves import GaussianCurve, PureCurve
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.curves import PrivacyCurve
     from everhold.privacy.noise import Noise
-    from everhold.values.evaluation import Evaluations
 
 __all__ = ["GaussianMechanism", "LaplaceMechanism", "Transferred", "TransferredPromise"]
 

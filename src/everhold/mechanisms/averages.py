@@ -14,8 +14,8 @@ from everhold.guarantees.concentration import hoeffding_radius
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State
 
 if TYPE_CHECKING:
+    from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
-    from everhold.values.evaluation import Evaluations
 
 __all__ = ["Empirical", "SampleSplitting"]
 

@@ -21,8 +21,9 @@ from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
 from everhold.guarantees.transfer import transferred_interval
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.privacy.noise import LARGEST_SCALE
-from everhold.values.evaluation import UNIT, Evaluations
+from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -18,8 +18,8 @@ from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
-    from everhold.values.evaluation import Evaluations
 
 __all__ = ["DESCRIPTION_LENGTH", "ChecksGuesses", "GuessAndCheck", "check_slack", "planned_overfits"]
 

@@ -18,9 +18,9 @@ from everhold.mechanisms.guess_and_check import DESCRIPTION_LENGTH, with_best_gr
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
     from everhold.values.base import BoundQuery
-    from everhold.values.evaluation import Evaluations
 
 __all__ = ["Ladder"]
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
-    from everhold.values.evaluation import Evaluations
 
 __all__ = ["CREDITS", "Chosen", "PrivacyBudget"]
 

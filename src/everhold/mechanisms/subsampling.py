@@ -27,8 +27,8 @@ from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State,
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
-    from everhold.values.evaluation import Evaluations
 
 __all__ = ["RandomRows", "Subsampling", "ones_among"]
 

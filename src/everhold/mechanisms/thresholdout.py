@@ -18,8 +18,8 @@ from everhold.mechanisms.thresholdout_tuning import Scales, best_scales
 from everhold.privacy.curves import PureCurve
 
 if TYPE_CHECKING:
+    from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
-    from everhold.values.evaluation import Evaluations
 
 __all__ = ["Thresholdout"]
 

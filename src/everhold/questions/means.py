@@ -19,8 +19,8 @@ from everhold.estimand import about_of, marked
 from everhold.ledger import Outcome
 from everhold.ledger import Question as Asked
 from everhold.mechanisms import Source
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.questions.question import MOST_SHOWN, Pricing, Question, Ready, Told, paying
-from everhold.values.evaluation import Evaluations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,14 +125,7 @@ class Means(Ready[Result]):
     ) -> tuple[State, list[Outcome]]:
         """The mechanism's answers to the means in these rows of what was looked at."""
         every, means = seen
-        batch = Evaluations(
-            totals=every.totals[rows],
-            guesses=every.guesses[rows],
-            rows=every.rows,
-            unit=every.unit,
-            tolerances=None if every.tolerances is None else every.tolerances[rows],
-        )
-        state, replies = self.mechanism.answer_many(state, batch, noise)
+        state, replies = self.mechanism.answer_many(state, every.some(rows), noise)
         outcomes = []
         for row, value, low, high, source, charged in zip(
             rows, replies.values.tolist(), replies.lows.tolist(), replies.highs.tolist(), replies.sources.tolist(),

@@ -87,6 +87,7 @@ class BoundQuery:
         at_fault: Row value where the functions fail on a sealed row, in [0, 1]: the worst that there is.
         by_position: Whether a row value depends on the row's place among the sealed rows: predictions as arrays.
         training_values: Row values of the training rows in grid units, where they are known already.
+        yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
     """
 
     description: dict[str, Any]
@@ -100,6 +101,7 @@ class BoundQuery:
     at_fault: float = 0.0
     by_position: bool = False
     training_values: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
+    yes_no: bool = False
 
     @property
     def columns(self) -> tuple[str, ...] | None:

@@ -1,4 +1,4 @@
-"""What a mechanism may know of one question: exact integer sums, and nothing of single rows.
+"""The grid on which row values are summed exactly, so that every engine gives the same number.
 
 Row values are clipped to [0, 1] and rounded down to the grid ``0, 1, ..., UNIT`` (theory, section 6), so every engine
 and every order of summation gives the same number, one row moves a sum by at most ``UNIT``, and rounding moves a mean
@@ -7,7 +7,6 @@ by at most ``1 / UNIT``. Vectors are clipped to a length and put on a grid on wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
-    "LARGEST_VECTOR_UNIT", "SHRINKAGE", "UNIT", "Evaluations", "clip_to_grid", "shortened", "to_grid",
+    "LARGEST_VECTOR_UNIT", "SHRINKAGE", "UNIT", "clip_to_grid", "shortened", "to_grid",
     "vectors_to_grid",
 ]  # fmt: skip
 
@@ -30,30 +29,6 @@ LARGEST_VECTOR_UNIT = 2**30
 
 SHRINKAGE = 2.0**-38
 """Relative shortening of every vector; more than floating point can err in the length of 10,000 numbers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluations:
-    """A batch of questions, evaluated. One question is a batch of one.
-
-    Attributes:
-        totals: Shape (questions, parts): sums over the sealed rows of each part, in grid units.
-        guesses: Shape (questions,): the public guess of each mean in ``[0, unit]`` times ``rows``, in the units of a
-            sum over all rows; -1 where there is none.
-        rows: Number of sealed rows.
-        unit: Grid steps between the row values 0 and 1.
-        tolerances: Shape (questions,): the half-width of a mean that each question wishes for, nan for the planned one;
-            None where all are content with that.
-    """
-
-    totals: NDArray[np.int64] = field(repr=False)
-    guesses: NDArray[np.int64]
-    rows: int
-    unit: int = UNIT
-    tolerances: NDArray[np.float64] | None = None
-
-    def __len__(self) -> int:
-        return len(self.totals)
 
 
 def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:

@@ -20,8 +20,8 @@ import numpy as np
 from scipy.stats import beta, binom
 
 from everhold.display import Display
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.privacy.noise import SeededNoise
-from everhold.values.evaluation import Evaluations
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.values.evaluation import UNIT, Evaluations
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.values.evaluation import UNIT
 from everhold_lab.experiments.linear_attributes import clipped_mean
 
 if TYPE_CHECKING:

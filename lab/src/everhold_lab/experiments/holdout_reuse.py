@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.values.evaluation import Evaluations
+from everhold.mechanisms.evaluations import Evaluations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from everhold.mechanisms import GuessAndCheck, Ladder, Mechanism, Thresholdout
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.privacy.noise import SeededNoise
-from everhold.values.evaluation import Evaluations
 from everhold_lab.releases import ParameterFreeLadder
 
 if TYPE_CHECKING:

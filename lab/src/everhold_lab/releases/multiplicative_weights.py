@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from everhold.errors import BudgetExhausted
+from everhold.mechanisms.evaluations import Evaluations
 from everhold.synthetic import SyntheticTable
 from everhold.synthetic.base import ROUNDING, checked_count
 from everhold.synthetic.mwem import mean_under, taught
 from everhold.synthetic.universe import checked_histogram
-from everhold.values.evaluation import UNIT, Evaluations, to_grid
+from everhold.values.evaluation import UNIT, to_grid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -1,0 +1,124 @@
+"""What an interval procedure is: what the sealed rows leave possible for one fixed question, at its own level (S8).
+
+A question's procedure is decided by public facts before anybody looks at the sealed rows: what its row values can be,
+how the rows depend on each other, and how far its values spread on the training rows. Levels are given as
+``nats = ln(1 / level)``, because the shares of a tree of questions are far too small for a float.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["CELLS", "Cells", "GroupSums", "Needs", "Pairs", "Procedure"]
+
+Needs: TypeAlias = Literal["total", "cells", "groups", "pairs", "group_pairs", "statistic"]
+"""What a procedure has to know of the rows; see `Procedure.needs`."""
+
+CELLS = 256
+"""Number of equal cells of [0, 1] in which row values are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """An exact histogram of row values: the same from every engine.
+
+    Attributes:
+        counts: Shape (`CELLS`,): rows whose value on the grid lies in each cell; 1 belongs to the last cell.
+        sums: Shape (`CELLS`,): their sums in grid units.
+        unit: Grid steps between 0 and 1.
+    """
+
+    counts: NDArray[np.int64]
+    sums: NDArray[np.int64]
+    unit: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSums:
+    """The groups of the rows, in the order of their sizes and then of their sums.
+
+    Attributes:
+        sizes: Shape (kinds,): number of rows of a group.
+        sums: Shape (kinds,): sum of its row values in grid units.
+        counts: Shape (kinds,): how many groups have both.
+        unit: Grid steps between 0 and 1.
+    """
+
+    sizes: NDArray[np.int64]
+    sums: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    unit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Units with a numerator U and a denominator V, ``0 <= U <= V <= size``: rows, or groups of rows.
+
+    Attributes:
+        sizes: Shape (kinds,): number of rows of a unit.
+        numerators: Shape (kinds,): sums of u in grid units.
+        denominators: Shape (kinds,): sums of v in grid units.
+        counts: Shape (kinds,): how many units have all three.
+        unit: Grid steps between 0 and 1.
+    """
+
+    sizes: NDArray[np.int64]
+    numerators: NDArray[np.int64]
+    denominators: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    unit: int
+
+
+@dataclass(frozen=True)
+class Procedure(ABC):
+    """How the interval of one fixed question is made; public, frozen and decided before the look.
+
+    Its promise: for one fixed question and ``level = exp(-nats)``, under every law that the holdout admits, the
+    population's value lies outside `interval` with probability at most the level (both sides together).
+
+    Attributes:
+        name: In the ledger and in certificates, such as ``"clopper_pearson"``.
+        title: In words, such as "Clopper-Pearson".
+        needs: What it has to know of the sealed rows: the exact ``"total"`` of the row values, their histogram in
+            ``"cells"`` (`Cells`), sums of ``"groups"`` (`GroupSums`), ``"pairs"`` of numerator and denominator by row
+            or ``"group_pairs"`` by group (`Pairs`), or a ``"statistic"`` of all rows, a number in [0, 1].
+        why: In one sentence, why it holds, for `explain`.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    needs: ClassVar[Needs]
+    why: ClassVar[str]
+
+    @abstractmethod
+    def interval(self, seen: Any, nats: float) -> tuple[float, float]:
+        """C_j(X): the values in [0, 1] that are not excluded, ends rounded outwards.
+
+        Args:
+            seen: What it `needs`; for a total the mean in [0, 1].
+            nats: ln(1 / level) of both sides together.
+        """
+
+    @abstractmethod
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """The interval that an outcome exactly like the guess is expected to have, from public facts."""
+
+    @abstractmethod
+    def standard_error(self, guess: float) -> float:
+        """Expected distance of an honest guess from the sealed value: that of the sealed rows and of the guess."""
+
+    def stakes(self, nats: float) -> dict[str, float]:
+        """Public numbers that were chosen for this level and that whoever checks the interval has to know, by name."""
+        return {}
+
+    @property
+    @abstractmethod
+    def worth(self) -> float:
+        """Number of independent yes-no rows, half of them yes, whose mean would be as certain, from public facts."""

@@ -1,0 +1,63 @@
+"""What a mechanism may know of a question: exact integer sums and histograms, and nothing of single rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from everhold.values.evaluation import UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+
+__all__ = ["Evaluations"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluations:
+    """A batch of questions, evaluated. One question is a batch of one.
+
+    Attributes:
+        totals: Shape (questions, parts): sums over the sealed rows of each part, in grid units.
+        guesses: Shape (questions,): the public guess of each mean in ``[0, unit]`` times ``rows``, in the units of a
+            sum over all rows; -1 where there is none.
+        rows: Number of sealed rows.
+        unit: Grid steps between the row values 0 and 1.
+        tolerances: Shape (questions,): the half-width of a mean that each question wishes for, nan for the planned one;
+            None where all are content with that.
+        procedures: How the interval of each question is made; None for mechanisms that rest on noise.
+        seen: What each procedure needs to know of the sealed rows where that is more than the total; else None. Secret.
+        margins: Shape (questions,): what the lower limit of a challenge has to reach, in units of a mean; nan for
+            questions that are answered with an interval. None where no question is a challenge.
+        silent: Whether nothing is told before the study is unsealed.
+    """
+
+    totals: NDArray[np.int64] = field(repr=False)
+    guesses: NDArray[np.int64]
+    rows: int
+    unit: int = UNIT
+    tolerances: NDArray[np.float64] | None = None
+    procedures: Sequence[Procedure] | None = None
+    seen: Sequence[Any] | None = field(default=None, repr=False)
+    margins: NDArray[np.float64] | None = None
+    silent: bool = False
+
+    def __len__(self) -> int:
+        return len(self.totals)
+
+    def some(self, rows: list[int]) -> Evaluations:
+        """The questions in these rows, in this order."""
+        return replace(
+            self,
+            totals=self.totals[rows],
+            guesses=self.guesses[rows],
+            tolerances=None if self.tolerances is None else self.tolerances[rows],
+            procedures=None if self.procedures is None else [self.procedures[row] for row in rows],
+            seen=None if self.seen is None else [self.seen[row] for row in rows],
+            margins=None if self.margins is None else self.margins[rows],
+        )
