@@ -20,7 +20,7 @@ from everhold.guarantees.intervals.base import Needs, Procedure
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Chernoff", "ClopperPearson", "Hoeffding", "OfMeans"]
+__all__ = ["Chernoff", "ClopperPearson", "Ends", "Hoeffding", "OfMeans"]
 
 _MOST_NATS = 650.0  # beyond them a tail is no float any more
 _FEWEST_NATS = math.log(2.0)  # each tail of at most 1/4, as the proof for unlike rows needs
