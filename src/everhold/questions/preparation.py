@@ -16,6 +16,7 @@ from everhold.questions.identity import behaviour_digest
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
 from everhold.questions.metrics import EstimatedValues, LabelQuery
+from everhold.questions.paired import PairedQuery
 from everhold.questions.predictions import prediction_table
 from everhold.questions.procedures import needs_of, procedure_for
 from everhold.questions.question import Question, Ready, paying
@@ -117,7 +118,7 @@ class Preparation:
             )
         bound: list[BoundQuery] = []
         for query in queries:
-            bound.append(self._bound(query))
+            bound.append(self.parsed(query))
             if not together:
                 check_estimand(bound[-1:], self.schema, self.mechanism)
         if together:
@@ -141,6 +142,34 @@ class Preparation:
             procedure = self._procedure(known[place], own_guess=not trained)
             prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure))
         return prepared
+
+    def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
+        """A ratio with its guess, for a mechanism and training rows that make it one question.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+
+        Warns:
+            DependenceWarning: If the values of a part on the training rows are worth fewer rows than is promised.
+        """
+        pair, training = bound.pair, self.training
+        if pair is None or training is None:
+            raise TypeError(f"{bound.shown!r} is no ratio, or there are no training rows; expected both")
+        check_estimand([bound], self.schema, self.mechanism)
+        part, whole = training.grids(bound, unit=self.mechanism.unit)
+        part = np.minimum(part, whole)
+        parts = [replace(pair.first, training_values=part), replace(pair.second, training_values=whole)]
+        if not self.answered(bound.question):
+            self.training_totals(parts, plan=self.mechanism.queries)
+        known = replace(bound, pair=replace(pair, first=parts[0], second=parts[1]))
+        counted = int(whole.sum())
+        if guess is not None or not counted:
+            scaled = self._own_guess(bound, guess)
+        else:
+            scaled = int(part.sum()) * self.mechanism.steps // counted
+        procedure = self._procedure(known, own_guess=guess is not None)
+        prepared = Prepared(bound, scaled, from_training=guess is None and counted > 0, procedure=procedure)
+        return prepared if tolerance is None else self._wished(prepared, tolerance)
 
     def _with_training_values(self, bound: BoundQuery) -> BoundQuery:
         """The same question; where its procedure is made from them, with its values of the training rows."""
@@ -193,19 +222,32 @@ class Preparation:
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
-        bound = self._bound(query)
+        bound = self.parsed(query)
         check_estimand([bound], self.schema, self.mechanism)
         return bound
 
-    def _bound(self, query: Query | str) -> BoundQuery:
+    def parsed(self, query: Query | str, *, part: bool = False) -> BoundQuery:
+        """The question about these rows, tried on public ones, without a look at what it is about.
+
+        Args:
+            query: The question.
+            part: Whether it is a part of one that the mechanism takes, and need not be taken for itself.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
         if isinstance(query, str):
             query = MeanQuery(query)
         if not isinstance(query, Query):
             raise _no_question(query)
         if isinstance(query, LabelQuery):
             query = self.placed(query)
-        bound = query.bind(self.schema)
-        if reason := self.mechanism.why_not(bound):
+        if isinstance(query, PairedQuery):
+            first, second = query.operands
+            bound = query.joined(self.parsed(first, part=True), self.parsed(second, part=True))
+        else:
+            bound = query.bind(self.schema)
+        if not part and (reason := self.mechanism.why_not(bound)):
             raise QueryRejected(reason)
         if bound.sealed is not None and bound.sealed is bound.training:  # code, not an array of predictions
             return self._tried(bound, bound.sealed)
@@ -306,7 +348,7 @@ class Preparation:
             if self.mechanism.needs_guess and not self.answered(bound.question):
                 raise QueryRejected(
                     f"{self.mechanism.name} confirms guesses, and there is no guess for this question, which cannot be "
-                    "evaluated on training rows; expected ask(question, guess=0.8) or --guess with your own "
+                    "evaluated on training rows (or no training row counts in it); expected ask(question, guess=0.8) or --guess with your own "
                     "estimate, or "
                     "predictions for the training rows (training=, --training-predictions); nothing was charged"
                 )
