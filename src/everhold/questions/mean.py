@@ -71,6 +71,10 @@ def parsed(text: str, schema: Schema) -> Expression:
     return expression
 
 
+def _is_condition(asked: MeanQuery, schema: Schema) -> bool:
+    return parsed(asked.text, schema).kind is ColumnKind.BOOLEAN
+
+
 def in_one_line(text: str) -> str:
     """An expression as people read it: with single spaces, except in what is quoted."""
     return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text).strip()
@@ -119,9 +123,8 @@ class ConditionalMean(ShareQuery):
 
     def _joint(self, schema: Schema) -> Query:
         part, given = self.part, self.whole
-        if isinstance(part, MeanQuery) and isinstance(given, MeanQuery):
-            if parsed(part.text, schema).kind is ColumnKind.BOOLEAN:
-                return MeanQuery(f"({part.text}) and ({given.text})")
+        if isinstance(part, MeanQuery) and isinstance(given, MeanQuery) and _is_condition(part, schema):
+            return MeanQuery(f"({part.text}) and ({given.text})")
         return WithinQuery(part, given)
 
 

@@ -168,7 +168,7 @@ class Means(Ready[Result]):
         kept = entry.answer
         low, high = bound.from_mean(kept["low"]), bound.from_mean(kept["high"])
         ends = (low, high) if low <= high else (high, low)  # an error rate turns an accuracy round
-        low, high = _outwards(bound, *ends)
+        low, high = _outwards(bound, *ends, row_step=self.mechanism.row_step)
         return Answer(
             bound.from_mean(kept["value"]), low, high, kept["source"], entry.charged, told.remaining, bound.question,
             entry.repeated, told.statement, self.mechanism.confidence, self.mechanism.adaptive,
@@ -223,10 +223,13 @@ class Batch(Means["list[Answer]"]):
         raise NotImplementedError
 
 
-def _outwards(bound: BoundQuery, low: float, high: float) -> tuple[float, float]:
-    """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards."""
+def _outwards(bound: BoundQuery, low: float, high: float, *, row_step: float) -> tuple[float, float]:
+    """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards.
+
+    Where row values may be above the true ones, so may be the ends; by less than what that makes, in any units.
+    """
     least, most = sorted((bound.at_zero, bound.at_one))
     if (least, most) == (0.0, 1.0):
         return low, high
-    step = 4.0 * max(math.ulp(least), math.ulp(most))
+    step = 4.0 * max(math.ulp(least), math.ulp(most)) + bound.rounded_up * row_step * (most - least)
     return max(low - step, least), min(high + step, most)

@@ -11,9 +11,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from everhold.answers import Answer
 from everhold.errors import QueryRejected
-from everhold.questions.derived import BoundDerived, Derived, DerivedQuery, Estimate, ratio
+from everhold.questions.derived import BoundDerived, DerivedQuery, Estimate, ratio
 from everhold.questions.means import OneMean, Query
 from everhold.questions.metrics import LabelQuery
 from everhold.questions.paired import PairedQuery
@@ -24,7 +23,9 @@ from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
 from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
+    from everhold.answers import Answer
     from everhold.questions.preparation import Preparation
+    from everhold.questions.question import Ready
 
 __all__ = ["ShareQuery", "WithinQuery"]
 
@@ -77,7 +78,7 @@ class ShareQuery(DerivedQuery):
 
     def prepare(
         self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None
-    ) -> OneMean | Derived:
+    ) -> Ready[Answer]:
         """One question where the mechanism takes it, and two means where not."""
         asked: ShareQuery = replace(self, part=_placed(preparation, self.part), whole=_placed(preparation, self.whole))
         mechanism, schema = preparation.mechanism, preparation.schema
@@ -161,5 +162,3 @@ def _between(share: Estimate, at_zero: float, at_one: float) -> Estimate:
     low, high = sorted((at_zero + width * share.low, at_zero + width * share.high))
     value = at_zero + width * share.value
     return Estimate(min(max(value, least), most), max(low - slack, least), min(high + slack, most))
-
-
