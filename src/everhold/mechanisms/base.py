@@ -47,6 +47,9 @@ class Source(IntEnum):
     HOLDOUT = 2
     REFUSED = 3
     STANDING = 4  # the best so far, which the question does not beat
+    SILENT = 5  # nothing is told before the study is unsealed
+    PROMOTED = 6  # a challenger that is proved to be better
+    KEPT = 7  # one that is not; nothing else is told of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,9 @@ class Replies:
         highs: Upper ends of the intervals; nan where refused.
         sources: `Source` of each answer.
         charged: What each was charged; 0 where the sealed rows were not the source.
+        sealed: Shape (questions, 3): sealed mean, and both ends of what it leaves possible, told when the study is
+            unsealed; nan where nothing can be. Secret.
+        nats: ln(1 / level) of each interval; nan where questions have no level of their own.
     """
 
     values: NDArray[np.float64]
@@ -94,6 +100,8 @@ class Replies:
     highs: NDArray[np.float64]
     sources: NDArray[np.int8]
     charged: NDArray[np.int64]
+    sealed: NDArray[np.float64] = field(repr=False)
+    nats: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -101,8 +109,9 @@ class Replies:
     @classmethod
     def refused(cls, count: int) -> Self:
         """``count`` refusals, to be filled in where there is an answer."""
-        values, lows, highs = np.full((3, count), np.nan)
-        return cls(values, lows, highs, np.full(count, Source.REFUSED, np.int8), np.zeros(count, np.int64))
+        values, lows, highs, nats = np.full((4, count), np.nan)
+        sources, charged = np.full(count, Source.REFUSED, np.int8), np.zeros(count, np.int64)
+        return cls(values, lows, highs, sources, charged, np.full((count, 3), np.nan), nats)
 
     def put(
         self,
@@ -207,6 +216,7 @@ class Mechanism(ABC):
     one_law: ClassVar[bool] = False  # it answers from parts of the rows, so all rows have to be of one law
     independent_rows: ClassVar[bool] = False  # it takes no others
     adds_noise: ClassVar[bool] = True
+    unsealable: ClassVar[bool] = False  # every question has an interval of its own (S8), which can be told at the end
     reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
     sources: ClassVar[tuple[str, ...]] = ("holdout",)  # of its answers, as the ledger names them
     most_charged: ClassVar[int] = 1  # for one new question at the planned price

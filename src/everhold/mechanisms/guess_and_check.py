@@ -96,6 +96,7 @@ class GuessAndCheck(ChecksGuesses):
     page: ClassVar[str] = "description length"
     colour: ClassVar[str] = "#009e73"
     adds_noise: ClassVar[bool] = False
+    unsealable: ClassVar[bool] = True
     beyond_the_plan: ClassVar[bool] = True
     largest: ClassVar[Mapping[str, int]] = {**ChecksGuesses.largest, "grid": 10**9}
     theorem: ClassVar[str] = DESCRIPTION_LENGTH
@@ -190,11 +191,16 @@ class GuessAndCheck(ChecksGuesses):
             level = self._log_inverse_level(asked, state.charged)
             concentration = hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=level)
             open_run = _leading(self._has_room(concentration))
+            if evaluations.silent:
+                replies.sources[:open_run] = Source.SILENT
+                self._keep(replies, slice(0, open_run), totals[:open_run], level[:open_run])
+                return state.after(asked=open_run, charged=0), replies
             tolerated = np.floor(self._threshold(concentration) * self.steps)
             confirmed = _leading((np.abs(totals[done:] - guesses[done:]) <= tolerated)[:open_run])
             run = slice(done, done + confirmed)
             middle, reach = guesses[run] / self.steps, tolerated[:confirmed] / self.steps
             replies.put(run, middle, self._interval(middle, reach, level[:confirmed]), Source.GUESS)
+            self._keep(replies, run, totals[run], level[:confirmed])
             state = state.after(asked=confirmed, charged=0)
             done += confirmed
             if confirmed == open_run:
@@ -225,8 +231,16 @@ class GuessAndCheck(ChecksGuesses):
     def _release(self, state: State, total: int, level: NDArray[np.float64], replies: Replies, position: int) -> State:
         cell = min(total * self.grid // self.steps, self.grid - 1)
         middle, reach = np.array([(cell + 0.5) / self.grid]), np.array([0.5 / self.grid])
-        replies.put(slice(position, position + 1), middle, self._interval(middle, reach, level), Source.HOLDOUT)
+        where = slice(position, position + 1)
+        replies.put(where, middle, self._interval(middle, reach, level), Source.HOLDOUT)
+        self._keep(replies, where, np.array([total]), level)
         return state.after(charged=1)
+
+    def _keep(self, replies: Replies, run: slice, totals: NDArray[np.int64], level: NDArray[np.float64]) -> None:
+        means = totals / self.steps
+        low, high = self._interval(means, np.zeros(len(means)), level)
+        replies.nats[run] = level
+        replies.sealed[run] = np.column_stack([means, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)])
 
     def _interval(
         self, middle: NDArray[np.float64], reach: NDArray[np.float64], level: NDArray[np.float64]
