@@ -456,7 +456,11 @@ class Holdout:
         return unseal(self._desk)
 
     def losing_their_promise(self) -> list[str]:
-        """What other holdouts of this storage would lose by `unseal`, in sentences; nothing is told or changed."""
+        """What other holdouts of this storage would lose by `unseal`, in sentences; nothing is told or changed.
+
+        Raises:
+            QueryRejected: If this one cannot be unsealed.
+        """
         return losing_their_promise(self._desk)
 
     def quote(
@@ -581,13 +585,13 @@ class Holdout:
 
         head = self._desk.head()
         check_unaltered(self._desk.store, self._desk.record.name, head, seal_key=self._desk.key.seal_key)
+        desk, every = self._desk, self._desk.entries(head.sequence)
         asked = [
             (entry.answer["source"], ABOUT in entry.description)
-            for entry in self._desk.entries(head.sequence) if entry.answer["source"] not in ACTS
+            for entry in every if entry.answer["source"] not in ACTS
         ]  # fmt: skip
-        desk = self._desk
         return make_certificate(
             desk.record, mechanism=desk.mechanism, head=head, sources=Counter(source for source, _ in asked),
             by_position=sum(by_position for _, by_position in asked), key=desk.key,
-            also_sealed_as=also_sealed_as(desk.store, desk.record),
+            also_sealed_as=also_sealed_as(desk.store, desk.record), unsealed=len(disclosed(every)),
         )  # fmt: skip

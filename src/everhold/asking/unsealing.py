@@ -131,7 +131,12 @@ def _result(desk: Desk) -> Unsealed:
 
 
 def losing_their_promise(desk: Desk) -> list[str]:
-    """Which other holdouts lose their promise when this one is unsealed, in sentences; none if everhold sees none."""
+    """Which other holdouts lose their promise when this one is unsealed, in sentences; none if everhold sees none.
+
+    Raises:
+        QueryRejected: If it cannot be unsealed.
+    """
+    _check(desk)
     said = []
     if same := also_sealed_as(desk.store, desk.record):
         said.append(
