@@ -182,7 +182,7 @@ def make_certificate(
             by_position,
             unsealed,
             left=left_of(mechanism, state_from(head.state, record.configuration), closed=head.accounts.closed),
-        ),  # fmt: skip
+        ),
         "issue": {
             "software": SOFTWARE,
             "version": software_version(),

@@ -121,9 +121,9 @@ _LOST = (
     "number and price are known and count as asked and charged; what they said is not in the ledger."
 )
 _CLOSED = (
-    "The study is over: it was unsealed, and the ledger takes no new question. The entry that closed it holds, for each "
-    "unsealed answer, what the sealed rows say and an interval for the promised value, usually narrower than what was "
-    "answered before. All of these intervals hold together with the probability of the promise."
+    "The study is over: it was unsealed, and the ledger takes no new question. The entry that closed it holds, for "
+    "each unsealed answer, what the sealed rows say and an interval for the promised value, usually narrower than what "
+    "was answered before. All of these intervals hold together with the probability of the promise."
 )
 _ALSO_SEALED = (
     "The same rows were sealed more than once in the same storage. Budgets do not add up: what the other holdouts told "

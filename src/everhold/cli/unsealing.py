@@ -78,9 +78,13 @@ def _confirm(losses: list[str], *, yes: bool) -> None:
         note(f"warning: {text}")
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not _somebody_is_there():
         raise Misuse(
             "nobody is there to confirm it; expected a terminal, or --yes from whoever wants the study closed for "
             "ever; nothing was told or changed"
         )
     typer.confirm("Unseal?", abort=True, err=True)
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty()
