@@ -1,5 +1,6 @@
 """The end of a study: all sealed numbers are told at once, and the study never goes on."""
 
+import base64
 import json
 import math
 import multiprocessing
@@ -255,6 +256,7 @@ def test_nothing_that_leaves_the_house_or_lies_in_the_database_tells_a_number_be
         pattern for number in secret
         for pattern in (f"{number:.9f}"[1:].encode(), struct.pack(">d", number), struct.pack("<d", number))
     ]  # fmt: skip
+    before += [base64.b64decode(answer["sealed"]) for answer in stored(tmp_path)]
     assert [pattern for pattern in patterns for text in before if pattern in text] == []
     study.unseal()
     after = b"".join(texts(study, tmp_path))

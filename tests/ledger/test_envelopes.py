@@ -1,4 +1,5 @@
 import base64
+import struct
 
 import pytest
 
@@ -17,6 +18,11 @@ def test_the_length_tells_nothing_and_no_two_are_the_same():
     envelopes = [sealed(numbers, **PLACE) for numbers in (NUMBERS, NUMBERS, (0.0, 0.0, 0.0), (1 / 3, 0.1, 0.7))]
     assert len({len(envelope) for envelope in envelopes}) == 1
     assert len({*envelopes}) == len(envelopes)
+
+
+def test_no_number_lies_open_inside():
+    content = base64.b64decode(sealed(NUMBERS, **PLACE))
+    assert [number for number in NUMBERS for order in "<>" if struct.pack(f"{order}d", number) in content] == []
 
 
 @pytest.mark.parametrize("other", [{"key": b"l" * 32}, {"holdout": "00" * 16}, {"question": "00" * 32}])
