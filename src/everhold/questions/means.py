@@ -139,7 +139,7 @@ class Means(Ready[Result]):
         outcomes = []
         for row, value, low, high, source, charged, kept in zip(
             rows, replies.values.tolist(), replies.lows.tolist(), replies.highs.tolist(), replies.sources.tolist(),
-            replies.charged.tolist(), replies.sealed.tolist(), strict=True,
+            replies.charged.tolist(), np.clip(replies.sealed, 0.0, 1.0).tolist(), strict=True,
         ):  # fmt: skip
             trained = source == Source.GUESS and means[row].from_training
             answer: dict[str, Any] = {
