@@ -19,6 +19,7 @@ from everhold.asking.budget import (
     warn_of_promises,
 )
 from everhold.asking.desk import Desk, first_noise
+from everhold.asking.gate import Gate, open_gate
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.boundary import errors_leave_frames_behind
@@ -42,6 +43,7 @@ from everhold.sealing.configuration import (
     schema_from,
     state_from,
 )
+from everhold.sealing.champions import Champions
 from everhold.sealing.create import check_columns, checked_seed, seal
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.keys import KEY_FILE, StewardKey
@@ -348,6 +350,39 @@ class Holdout:
         view = copy.copy(self)
         view._desk = self._desk.on_behalf_of(name)
         return view
+
+    def gate(
+        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
+        name: str = "gate", training: Any = None,
+    ) -> Gate:  # fmt: skip
+        """A champion that gives way only to challengers that are proved to be better: keep or revert.
+
+        Every promotion is proved, all of them at once, however many challengers failed in between and however they were
+        chosen. A promotion costs a surprise; a challenger that is not promoted costs nothing but one of the planned
+        questions, and *kept* promises nothing. All processes that open the same gate share its champion.
+
+        Args:
+            metric: What is compared: `accuracy`, `error`, `brier`, or their names; or a function from a candidate to
+                such a question, as ``lambda model: eh.risk(model, "log", high=5)``. May be left out for a gate that is
+                there already.
+            champion: The model to beat: a fitted estimator, or predictions as the metric takes them. Needed the first
+                time; later, the same one again opens the same gate, or None.
+            margin: A challenger has to be better by more than this, in the metric's units.
+            challenges: Most challenges that this gate answers; None for as many as the holdout's budget pays.
+            name: Of the gate; a holdout may have several, and all share its budget.
+            training: The champion's predictions for the training rows, where it is no estimator.
+
+        Raises:
+            QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
+            ValueError: If the name or the limit cannot be used.
+        """
+        champions = Champions.of(
+            self._folder, holdout=self._desk.record.id, rows=self._desk.schema.rows, seal_key=self._desk.key.seal_key
+        )
+        return open_gate(
+            self._desk, champions, metric=metric, champion=champion, training=training, margin=margin,
+            challenges=challenges, name=name,
+        )  # fmt: skip
 
     def allotments(self) -> Allotments:
         """Which analysts may spend how much, what they have spent, and the acts by which the steward said so."""

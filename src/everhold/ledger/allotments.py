@@ -6,6 +6,8 @@ the entries alone. The sums are kept beside the mechanism's state, under the sam
 
 A recovery is an act, too, with the source `RECOVERY`: it says how much was answered that the ledger does not hold. As
 nobody knows on whose behalf, it takes back what was left of all allotments.
+
+Gates (`everhold.ledger.gates`) are kept beside the allotments in the same way.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from everhold.errors import IntegrityError
+from everhold.ledger.gates import GATE, PROMOTED, VERDICTS, Gates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +29,7 @@ ACT = "allotment"
 RECOVERY = "recovery"
 """Source of the "answer" of an entry that says what the ledger lost."""
 
-ACTS = frozenset({ACT, RECOVERY})
+ACTS = frozenset({ACT, RECOVERY, GATE})
 """Sources of entries that are no questions."""
 
 ANALYST = "analyst"
@@ -81,6 +84,7 @@ class Accounts:
         generation: Number of the last of them, which counts those that were lost, too.
         lost_questions: Questions that were answered and lost, in all.
         lost_charges: What they were charged.
+        gates: The gates and their champions.
     """
 
     acts: int = 0
@@ -89,17 +93,18 @@ class Accounts:
     generation: int = 0
     lost_questions: int = 0
     lost_charges: int = 0
+    gates: Gates = field(default_factory=Gates)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Accounts:
-        """The accounts that a sealed state carries; none in ledgers without allotments.
+        """The accounts that a sealed state carries; none in ledgers without allotments and gates.
 
         Raises:
             IntegrityError: If they are not what everhold writes.
         """
-        stored = state.get(_KEY)
+        stored, gates = state.get(_KEY), Gates.from_state(state)
         if stored is None:
-            return cls()
+            return cls(gates=gates)
         try:
             parts = [Allotment(*line) for line in stored["analysts"]]
             found = cls(stored["acts"], {part.analyst: part for part in parts}, *stored.get("lost", (0, 0, 0, 0)))
@@ -113,11 +118,12 @@ class Accounts:
                 "the allotments in the ledger's head are not what everhold wrote; expected an unaltered ledger; "
                 "nothing was charged; verify the ledger"
             )
+        found.gates = gates
         return found
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The state with these accounts in it; unchanged if there never was an act."""
-        return {**state, _KEY: self._stored()} if self.acts or self.recoveries else dict(state)
+        return self.gates.into({**state, _KEY: self._stored()} if self.acts or self.recoveries else state)
 
     def _stored(self) -> dict[str, Any]:
         lost = [self.recoveries, self.generation, self.lost_questions, self.lost_charges]
@@ -160,7 +166,7 @@ class Accounts:
 
     def questions_among(self, entries: int) -> int:
         """How many different questions were asked: every entry is one but for acts, and lost ones count."""
-        return entries - self.acts - self.recoveries + self.lost_questions
+        return entries - self.acts - self.recoveries - len(self.gates) + self.lost_questions
 
     def spend(self, analyst: str, *, asked: int, charged: int) -> None:
         """Count what an analyst was answered.
@@ -193,15 +199,27 @@ class Accounts:
                     self.acts += 1
                     return "the allotment is malformed"
                 self.allot(name, questions, charges)
+            elif source == GATE:
+                self.gates.replay(description, source)
             elif isinstance(name, str) and self.acts:  # before the first act it is a word of the question's own
                 self.spend(name, asked=1, charged=charged)
         except ValueError as fault:
-            return f"the allotments were not kept: {fault}"
+            return f"the gates were not kept: {fault}" if source == GATE else f"the allotments were not kept: {fault}"
+        return self._replay_challenge(description, source, charged) if source in VERDICTS else None
+
+    def _replay_challenge(self, description: Mapping[str, Any], source: object, charged: int) -> str | None:
+        try:
+            if charged != (source == PROMOTED):
+                raise ValueError("a promotion costs one surprise, and nothing else is charged")
+            self.gates.replay(description, source)
+        except ValueError as fault:
+            return f"the gates were not kept: {fault}"
         return None
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
         """Whether a head's state carries exactly these accounts."""
-        return bool(state.get(_KEY) == (self._stored() if self.acts or self.recoveries else None))
+        kept = bool(state.get(_KEY) == (self._stored() if self.acts or self.recoveries else None))
+        return kept and self.gates.agree_with(state)
 
 
 def _is_sound(part: Allotment) -> bool:

@@ -47,6 +47,8 @@ class Source(IntEnum):
     HOLDOUT = 2
     REFUSED = 3
     STANDING = 4  # the best so far, which the question does not beat
+    PROMOTED = 6  # a challenger that is proved to be better
+    KEPT = 7  # a champion against whom nothing is proved
 
 
 @dataclass(frozen=True, slots=True)

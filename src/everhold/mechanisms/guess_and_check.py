@@ -182,6 +182,8 @@ class GuessAndCheck(ChecksGuesses):
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Confirm runs of good guesses at once; each surprise starts a new run."""
+        if evaluations.margins is not None and evaluations.procedures is not None:
+            return self._judge(state, evaluations)
         replies = Replies.refused(len(evaluations))
         totals, guesses = evaluations.totals.sum(axis=1), evaluations.guesses
         done = 0
@@ -201,6 +203,20 @@ class GuessAndCheck(ChecksGuesses):
                 break
             state = self._release(state, int(totals[done]), level[confirmed : confirmed + 1], replies, done)
             done += 1
+        return state, replies
+
+    def _judge(self, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
+        replies = Replies.refused(len(evaluations))
+        assert evaluations.procedures is not None and evaluations.margins is not None
+        for place, (procedure, margin) in enumerate(zip(evaluations.procedures, evaluations.margins, strict=True)):
+            nats = float(self._log_inverse_level(state.asked + 1, state.charged))
+            seen = None if evaluations.seen is None else evaluations.seen[place]
+            mean = float(evaluations.totals[place].sum()) / self.steps
+            low, _ = procedure.interval(mean if procedure.needs == "total" else seen, nats - math.log(2.0))
+            promoted = low >= margin
+            replies.sources[place] = Source.PROMOTED if promoted else Source.KEPT
+            replies.charged[place] = promoted
+            state = state.after(charged=int(promoted))
         return state, replies
 
     def reachable(self, state: State) -> bool:

@@ -200,17 +200,34 @@ class StoredRows:
             return found.fetchnumpy() if as_arrays else found.fetchall()
 
     def _function_totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
-        names, fault = self._columns if query.reads is None else query.reads, query.at_fault
-        if not self._sealed:
-            values = public_values(function, self.table(names), self.rows)
-        elif query.by_position:
-            values = sealed_values(function, self.table(names), self.rows, fault=fault)
-        else:
-            values = self.values_of_code(function, names, fault=fault)
+        values = self._function_values(function, query)
         if values.dtype == np.bool_ and parts == 1:
             return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
-        grid = clip_to_grid(values, unit=unit, fault=fault) if self._sealed else to_grid(values, unit=unit)
+        grid = self._on_grid(values, query, unit=unit)
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
+
+    def _function_values(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
+        names, fault = self._columns if query.reads is None else query.reads, query.at_fault
+        if not self._sealed:
+            return public_values(function, self.table(names), self.rows)
+        if query.by_position:
+            return sealed_values(function, self.table(names), self.rows, fault=fault)
+        return self.values_of_code(function, names, fault=fault)
+
+    def _on_grid(self, values: NDArray[Any], query: BoundQuery, *, unit: int) -> NDArray[np.int64]:
+        return clip_to_grid(values, unit=unit, fault=query.at_fault) if self._sealed else to_grid(values, unit=unit)
+
+    def row_values(self, query: BoundQuery, *, unit: int = UNIT) -> NDArray[np.int64]:
+        """The value of every row for a question that is a function, in grid units; of sealed rows secret.
+
+        Raises:
+            QueryRejected: If these are public rows and the function fails on them.
+        """
+        function = query.sealed if self._sealed else query.training
+        if function is None:
+            raise TypeError("the question has no function of these rows; expected predictions or code")
+        with self._unchanged():
+            return self._on_grid(self._function_values(function, query), query, unit=unit)
 
     def values_of_code(
         self, function: RowFunction, names: Sequence[str], width: tuple[int, ...] = (), *, fault: float = 0.0
