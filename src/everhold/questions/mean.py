@@ -89,6 +89,7 @@ def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
         at_zero=row_value.low,
         at_one=row_value.high,
         row_value=row_value,
+        yes_no=row_value.expression.kind is ColumnKind.BOOLEAN,
     )
 
 

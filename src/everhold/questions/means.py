@@ -25,6 +25,7 @@ from everhold.questions.question import MOST_SHOWN, Pricing, Question, Ready, To
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry
     from everhold.mechanisms import Mechanism, State
     from everhold.privacy.noise import Noise
@@ -67,12 +68,14 @@ class Prepared:
         guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
         from_training: Whether the guess is the training estimate.
         tolerance: Half-width wished for, in the units of a mean over [0, 1]; nan for the planned one.
+        procedure: How its interval is made; None for mechanisms that rest on noise.
     """
 
     bound: BoundQuery
     guess: int
     from_training: bool
     tolerance: float = math.nan
+    procedure: Procedure | None = None
 
 
 @dataclass(frozen=True)
@@ -108,15 +111,25 @@ class Means(Ready[Result]):
         return Pricing.fixed(budget, budget.credits_for(budget.scale_for(finest)))
 
     def look(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
-        """Exact sums over the sealed rows, and what goes with them to the mechanism."""
+        """Exact sums over the sealed rows, what procedures need besides, and what goes with them."""
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
         tolerances = np.array([mean.tolerance for mean in means])
+        procedures = [mean.procedure for mean in means if mean.procedure is not None]
+        totals, seen = sealed.look(
+            [mean.bound for mean in means],
+            ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
+            parts=self.mechanism.parts,
+            group_by=self.mechanism.dependence.group_column,
+            unit=unit,
+        )
         evaluations = Evaluations(
-            totals=sealed.totals([mean.bound for mean in means], parts=self.mechanism.parts, unit=unit),
+            totals=totals,
             guesses=np.array([mean.guess for mean in means], dtype=np.int64),
             rows=self.schema.rows,
             unit=unit,
             tolerances=None if np.all(np.isnan(tolerances)) else tolerances,
+            procedures=procedures if len(procedures) == len(means) else None,
+            seen=seen if len(procedures) == len(means) else None,
         )
         return evaluations, means
 

@@ -17,6 +17,7 @@ from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
 from everhold.questions.metrics import EstimatedValues, LabelQuery
 from everhold.questions.predictions import prediction_table
+from everhold.questions.procedures import needs_of, procedure_for
 from everhold.questions.question import Question, Ready, paying
 from everhold.sealing.probe import (
     check_rows_alone,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
     from everhold.sealing.table import StoredRows
     from everhold.values.base import RowFunction, Table
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Preparation"]
 
+_AT_ONCE = 32  # questions whose values of all training rows are held in memory
 _MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
 
 
@@ -119,14 +122,44 @@ class Preparation:
                 check_estimand(bound[-1:], self.schema, self.mechanism)
         if together:
             check_estimand(bound, self.schema, self.mechanism)
-        totals, prepared = self.training_totals(bound, plan=self.mechanism.queries), []
-        for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
-            if guess is None and place in totals:
-                scaled = totals[place] * self.schema.rows // self.schema.training_rows
-                prepared.append(Prepared(question, scaled, from_training=True))
-            else:
-                prepared.append(Prepared(question, self._own_guess(question, guess), from_training=False))
+        prepared: list[Prepared] = []
+        for start in range(0, len(bound), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            prepared += self._guessed(bound[some], given[some])
         return prepared if tolerance is None else [self._wished(question, tolerance) for question in prepared]
+
+    def _guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:
+        """Guesses from the training rows where none are given, and procedures."""
+        known = [self._with_training_values(question) for question in bound]
+        totals, prepared = self.training_totals(known, plan=self.mechanism.queries), []
+        for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
+            trained = guess is None and place in totals
+            if trained:
+                scaled = totals[place] * self.schema.rows // self.schema.training_rows
+            else:
+                scaled = self._own_guess(question, guess)
+            procedure = self._procedure(known[place], own_guess=not trained)
+            prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure))
+        return prepared
+
+    def _with_training_values(self, bound: BoundQuery) -> BoundQuery:
+        """The same question; where its procedure is made from them, with its values of the training rows."""
+        if self.training is None or self.mechanism.adds_noise or bound.training_values is not None:
+            return bound
+        if needs_of(bound, self.mechanism, self.schema) == "total":
+            return bound
+        (values,) = self.training.grids(bound, unit=self.mechanism.unit)
+        return replace(bound, training_values=values)
+
+    def _procedure(self, bound: BoundQuery, *, own_guess: bool) -> Procedure | None:
+        """The procedure of a question whose values of the training rows are known where they are needed."""
+        if self.mechanism.adds_noise:
+            return None
+        needs, training = needs_of(bound, self.mechanism, self.schema), None
+        if needs != "total" and self.training is not None:
+            group_by = self.mechanism.dependence.group_column
+            _, (training,) = self.training.look([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
+        return procedure_for(bound, self.mechanism, self.schema, training=training, own_guess=own_guess)
 
     def training_totals(self, bound: Sequence[BoundQuery], *, plan: int) -> dict[int, int]:
         """Sums over the training rows in grid units, by the place of the question, of those that say something of them.
@@ -140,7 +173,7 @@ class Preparation:
         """
         places = []
         for place, question in enumerate(bound):
-            if question.row_value is not None or question.training is not None:
+            if question.trained:
                 places.append(place)
         if self.training is None or not places:
             return {}
@@ -202,7 +235,10 @@ class Preparation:
             values = function.judge(outputs[0], table) if isinstance(function, EstimatedValues) else outputs[0]
             on_grid = to_grid(values, unit=self.mechanism.unit)
         described = {**bound.description, "on_public_rows": behaviour_digest(outputs)}
-        return replace(bound, description=described, training_values=on_grid)
+        yes_no = bound.yes_no or all(output.dtype == np.bool_ for output in outputs)
+        if isinstance(function, EstimatedValues):
+            yes_no = bound.yes_no
+        return replace(bound, description=described, training_values=on_grid, yes_no=yes_no)
 
     def observed(self, function: RowFunction, names: Sequence[str]) -> tuple[list[NDArray[Any]], Table | None]:
         """What code gives for public rows, and these rows; None if they are made-up ones.

@@ -25,7 +25,7 @@ CELLS = 256
 """Number of equal cells of [0, 1] in which row values are counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cells:
     """An exact histogram of row values: the same from every engine.
 
@@ -40,7 +40,7 @@ class Cells:
     unit: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GroupSums:
     """The groups of the rows, in the order of their sizes and then of their sums.
 
@@ -57,7 +57,7 @@ class GroupSums:
     unit: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
     """Units with a numerator U and a denominator V, ``0 <= U <= V <= size``: rows, or groups of rows.
 
