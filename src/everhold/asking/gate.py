@@ -27,6 +27,7 @@ from everhold.questions.challenge import (
     checked_margin,
     metric_in_words,
     metric_of,
+    procedure_for_gain,
     verdict,
 )
 from everhold.questions.question import MOST_SHOWN, Outdated, Told, digest
@@ -107,7 +108,11 @@ class Gate:
 
     def _ready(self, challenger: Candidate, gate: GateAccount) -> Challenge:
         desk, champion = self._desk, self._champions.find(gate.champion)
-        return Challenge(gate, challenger, champion, desk.schema, desk.mechanism, self._champions.keep)
+        public = None
+        if champion.predictions is not None and challenger.predictions is not None:
+            public = Candidate.prepared(self._metric, champion.predictions, None, desk.preparation)
+        procedure = procedure_for_gain(challenger, champion, public, desk.preparation)
+        return Challenge(gate, challenger, champion, procedure, desk.schema, desk.mechanism, self._champions.keep)
 
     def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""

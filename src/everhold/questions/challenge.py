@@ -17,9 +17,11 @@ import numpy as np
 
 from everhold.answers import QuotedPrice, estimand_in_words
 from everhold.arguments import as_float, brief
+from everhold.dependence import Groups
 from everhold.display import Display, at_least, left_in_words
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding
 from everhold.ledger import Outcome
 from everhold.ledger import Question as Asked
@@ -31,6 +33,8 @@ from everhold.questions.metrics import LabelQuery, accuracy, brier, error
 from everhold.questions.question import MOST_SHOWN, Outdated, Pricing, Ready, Told, digest
 from everhold.questions.risk import risk
 from everhold.sealing.champions import Champion
+from everhold.sealing.sums import cells_of
+from everhold.values.evaluation import clip_to_grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,8 +49,8 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "Candidate", "Challenge", "Metric", "Verdict", "challenge_of", "check_gates", "metric_in_words", "metric_of",
-    "paired",
+    "Candidate", "Challenge", "Metric", "Verdict", "challenge_of", "check_gates", "checked_margin", "metric_in_words",
+    "metric_of", "paired", "procedure_for_gain", "verdict",
 ]  # fmt: skip
 
 _OF_CANDIDATES = ("predictions", "estimator", "on_public_rows")
@@ -218,6 +222,17 @@ class Candidate:
         """Whether it is a prediction for each of these rows, and no estimator."""
         return self.bound.by_position
 
+    @property
+    def rises(self) -> bool:
+        """Whether higher row values are better: a row on which it fails is given the worst one."""
+        return self.bound.at_fault == 0.0
+
+    def with_labels(self, labels: NDArray[Any], *, unit: int) -> NDArray[np.int64]:
+        """Its row values in grid units if these were the labels; of predictions by position, so it is public."""
+        assert self.bound.sealed is not None and self.bound.reads is not None
+        (label,) = self.bound.reads
+        return clip_to_grid(np.asarray(self.bound.sealed({label: labels})), unit=unit, fault=self.bound.at_fault)
+
     def as_champion(self, values: NDArray[np.int64]) -> Champion:
         """What is kept of it if it is promoted."""
         return Champion(self.digest, values, self.training, self.predictions)
@@ -231,6 +246,7 @@ class Challenge(Ready[Verdict]):
         gate: The gate as it was when the challenge was prepared.
         candidate: The challenger.
         champion: The champion. Secret.
+        procedure: How the interval of the mean gain is made; decided by public facts.
         schema: What is known of the rows.
         mechanism: The mechanism that answers.
         keep: Keeps the challenger durably, in case it is promoted.
@@ -239,6 +255,7 @@ class Challenge(Ready[Verdict]):
     gate: GateAccount
     candidate: Candidate
     champion: Champion = field(repr=False)
+    procedure: Procedure
     schema: Schema
     mechanism: Mechanism
     keep: Callable[[Champion], None] = field(repr=False)
@@ -283,28 +300,22 @@ class Challenge(Ready[Verdict]):
 
     def look(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, NDArray[np.int64]]:
         """The exact sum of the paired row values, and the challenger's own, in case it is promoted."""
-        unit = self.mechanism.unit
+        unit, procedure = self.mechanism.unit, self.procedure
         values = sealed.row_values(self.candidate.bound, unit=unit)
-        both = paired(values, self.champion.values, rises=self._rises, unit=unit)
+        both = paired(values, self.champion.values, rises=self.candidate.rises, unit=unit)
+        total, seen = sealed.summary(
+            procedure.needs, both, group_by=self.mechanism.dependence.group_column, unit=unit
+        )  # fmt: skip
         evaluations = Evaluations(
-            totals=np.array([[both.sum()]], dtype=np.int64),
+            totals=np.array([[total]], dtype=np.int64),
             guesses=np.array([-1], dtype=np.int64),
             rows=self.schema.rows,
             unit=unit,
-            procedures=[self._procedure(values)],
-            seen=[None],
+            procedures=[procedure],
+            seen=[seen],
             margins=np.array([(1.0 + self.gate.margin) / 2.0 + self.mechanism.row_step]),  # what the grid may hide
         )
         return evaluations, values
-
-    @property
-    def _rises(self) -> bool:
-        """Whether higher row values are better: on a row that fails it is given the worst one."""
-        return self.candidate.bound.at_fault == 0.0
-
-    def _procedure(self, values: NDArray[np.int64]) -> Procedure:
-        shared = {"rows": self.mechanism.effective_rows(self.schema.rows), "training": float(self.schema.rows)}
-        return (Chernoff if self.mechanism.dependence.binomial_tails else Hoeffding)(**shared)
 
     def draw(
         self, state: State, seen: tuple[Evaluations, NDArray[np.int64]], rows: list[int], noise: Noise
@@ -337,6 +348,53 @@ class Challenge(Ready[Verdict]):
         (entry,) = stored
         before = entry is not None
         return QuotedPrice(self.question, None, None, 0, 0 if before else 1, False, before, {})
+
+
+def procedure_for_gain(
+    challenger: Candidate, champion: Champion, public: Candidate | None, preparation: Preparation
+) -> Procedure:
+    """How the interval of the mean gain is made, from public facts.
+
+    Both candidates' values on the training rows say how far gains spread; where there are none, but both are public
+    arrays, it is where these differ. Otherwise nothing is known but that gains lie in [-1, 1].
+
+    Args:
+        challenger: The challenger.
+        champion: The champion; of it only what is public is used.
+        public: The champion as a candidate, where it is an array of predictions; else None.
+        preparation: Knows the training rows.
+    """
+    mechanism, schema = preparation.mechanism, preparation.schema
+    dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises
+    independent, group_by = dependence.binomial_tails, dependence.group_column
+    if preparation.training is not None and champion.training is not None and challenger.training is not None:
+        gains = paired(challenger.training, champion.training, rises=rises, unit=unit)
+        if independent:
+            return Betting(rows=mechanism.rows, training=cells_of(gains, unit=unit))
+        if isinstance(dependence, Groups) and group_by is not None:
+            _, known = preparation.training.summary("groups", gains, group_by=group_by, unit=unit)
+            return GroupBetting(sizes=dependence.counts, training=known)
+    elif independent and public is not None and challenger.predictions is not None:
+        possible = _labels_that_matter(challenger, public, schema)
+        if possible:
+            gains = np.concatenate([
+                paired(challenger.with_labels(labels, unit=unit), public.with_labels(labels, unit=unit), rises=rises,
+                       unit=unit)
+                for labels in possible
+            ])  # fmt: skip
+            return Betting(rows=mechanism.rows, training=cells_of(gains, unit=unit))
+    rows = mechanism.effective_rows(schema.rows)
+    return (Chernoff if independent else Hoeffding)(rows=rows, training=rows)
+
+
+def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Schema) -> list[NDArray[Any]]:
+    """Labels, one for each row, between which gains lie; none where nobody knows which labels there can be."""
+    if schema.label_kind == "binary":
+        return [np.zeros(schema.rows), np.ones(schema.rows)]
+    if challenger.metric["kind"] != "accuracy":
+        return []
+    assert challenger.predictions is not None and champion.predictions is not None
+    return [champion.predictions, challenger.predictions]
 
 
 def verdict(
