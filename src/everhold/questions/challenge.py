@@ -23,6 +23,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding
+from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.ledger import Outcome
 from everhold.ledger import Question as Asked
 from everhold.ledger.allotments import Accounts
@@ -355,8 +356,9 @@ def procedure_for_gain(
 ) -> Procedure:
     """How the interval of the mean gain is made, from public facts.
 
-    Both candidates' values on the training rows say how far gains spread; where there are none, but both are public
-    arrays, it is where these differ. Otherwise nothing is known but that gains lie in [-1, 1].
+    Of two public arrays of predictions for two classes one is right wherever they differ: the exact sign test. Else both
+    candidates' values on the training rows say how far gains spread; where there are none, but both are public arrays,
+    these do. Otherwise nothing is known but that gains lie in [-1, 1].
 
     Args:
         challenger: The challenger.
@@ -367,6 +369,9 @@ def procedure_for_gain(
     mechanism, schema = preparation.mechanism, preparation.schema
     dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises
     independent, group_by = dependence.binomial_tails, dependence.group_column
+    if independent and public is not None and _is_sign(challenger, schema):
+        differing = int(np.count_nonzero(challenger.predictions != public.predictions))
+        return SignTest(rows=schema.rows, training=schema.rows, differing=differing)
     if preparation.training is not None and champion.training is not None and challenger.training is not None:
         gains = paired(challenger.training, champion.training, rises=rises, unit=unit)
         if independent:
@@ -374,7 +379,7 @@ def procedure_for_gain(
         if isinstance(dependence, Groups) and group_by is not None:
             _, known = preparation.training.summary("groups", gains, group_by=group_by, unit=unit)
             return GroupBetting(sizes=dependence.counts, training=known)
-    elif independent and public is not None and challenger.predictions is not None:
+    if independent and public is not None and challenger.predictions is not None:
         possible = _labels_that_matter(challenger, public, schema)
         if possible:
             gains = np.concatenate([
@@ -385,6 +390,12 @@ def procedure_for_gain(
             return Betting(rows=mechanism.rows, training=cells_of(gains, unit=unit))
     rows = mechanism.effective_rows(schema.rows)
     return (Chernoff if independent else Hoeffding)(rows=rows, training=rows)
+
+
+def _is_sign(challenger: Candidate, schema: Schema) -> bool:
+    """Whether every gain is the sign of who is right, as for accuracies of public predictions for two classes."""
+    accuracies = challenger.metric["kind"] == "accuracy" and schema.label_kind == "binary"
+    return accuracies and challenger.predictions is not None
 
 
 def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Schema) -> list[NDArray[Any]]:
