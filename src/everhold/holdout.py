@@ -19,7 +19,7 @@ from everhold.asking.budget import (
     warn_of_promises,
 )
 from everhold.asking.desk import Desk, first_noise
-from everhold.asking.gate import Gate, open_gate
+from everhold.asking.gate import Gate, certified_gates, described_gate, open_gate
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.boundary import errors_leave_frames_behind
@@ -36,6 +36,7 @@ from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak
 from everhold.private_files import make_private
 from everhold.questions.means import Query
 from everhold.questions.question import Question
+from everhold.sealing.champions import Champions
 from everhold.sealing.configuration import (
     bound_state,
     check_settings,
@@ -43,7 +44,6 @@ from everhold.sealing.configuration import (
     schema_from,
     state_from,
 )
-from everhold.sealing.champions import Champions
 from everhold.sealing.create import check_columns, checked_seed, seal
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.keys import KEY_FILE, StewardKey
@@ -485,7 +485,7 @@ class Holdout:
         remaining, parts = self._desk.remaining(head.state), Accounts.from_state(head.state).parts
         asking = {} if self._desk.analyst is None else {ANALYST: self._desk.analyst}
         allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
-        lost = head.accounts.lost
+        lost, gates = head.accounts.lost, [described_gate(gate) for gate in head.accounts.gates.by_name.values()]
         return {
             "name": self._desk.record.name,
             **asking,
@@ -504,6 +504,7 @@ class Holdout:
             "charged": head.charged,
             "remaining": remaining,
             **allotted,
+            **({"gates": gates} if gates else {}),
             **({"lost": lost} if lost else {}),
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
         }
@@ -572,15 +573,16 @@ class Holdout:
 
         head = self._desk.head()
         check_unaltered(self._desk.store, self._desk.record.name, head, seal_key=self._desk.key.seal_key)
+        entries = self._entries(head.sequence)
         asked = [
             (entry.answer["source"], ABOUT in entry.description)
-            for entry in self._entries(head.sequence) if entry.answer["source"] not in ACTS
+            for entry in entries if entry.answer["source"] not in ACTS
         ]  # fmt: skip
         desk = self._desk
         return make_certificate(
             desk.record, mechanism=desk.mechanism, head=head, sources=Counter(source for source, _ in asked),
             by_position=sum(by_position for _, by_position in asked), key=desk.key,
-            also_sealed_as=also_sealed_as(desk.store, desk.record),
+            also_sealed_as=also_sealed_as(desk.store, desk.record), gates=certified_gates(head.accounts, entries),
         )  # fmt: skip
 
     def _entries(self, limit: int) -> list[Entry]:

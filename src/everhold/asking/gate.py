@@ -16,7 +16,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import about_of
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount
+from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, PROMOTED, GateAccount
 from everhold.questions.challenge import (
     Candidate,
     Challenge,
@@ -33,10 +33,13 @@ from everhold.questions.challenge import (
 from everhold.questions.question import MOST_SHOWN, Outdated, Told, digest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from everhold.asking.desk import Desk
+    from everhold.ledger import Entry
     from everhold.sealing.champions import Champions
 
-__all__ = ["Gate", "open_gate"]
+__all__ = ["Gate", "certified_gates", "described_gate", "open_gate"]
 
 
 @errors_leave_frames_behind
@@ -92,15 +95,8 @@ class Gate:
         data = self._desk.data()
         gate, remaining = self._now(data), self._desk.remaining(data)
         return {
-            "gate": gate.name,
+            **described_gate(gate),
             "holdout": self._desk.record.name,
-            "metric": metric_in_words(gate.metric),
-            "margin": gate.margin * _width(gate),
-            "champion": gate.champion,
-            "first_champion": gate.first,
-            "challenges": gate.challenges,
-            "promotions": gate.promotions,
-            "limit": gate.limit,
             "remaining": {**remaining, **({} if gate.limit is None else {"challenges": gate.left})},
             "statement": self._desk.promise.statement,
             "confidence": self._desk.promise.confidence,
@@ -128,6 +124,36 @@ class Gate:
 
     def _now(self, data: dict[str, Any]) -> GateAccount:
         return Accounts.from_state(data).gates.by_name[self._name]
+
+
+def described_gate(gate: GateAccount) -> dict[str, Any]:
+    """A gate in public facts."""
+    return {
+        "gate": gate.name,
+        "metric": metric_in_words(gate.metric),
+        "margin": gate.margin * _width(gate),
+        "champion": gate.champion,
+        "first_champion": gate.first,
+        "challenges": gate.challenges,
+        "promotions": gate.promotions,
+        "limit": gate.limit,
+    }
+
+
+def certified_gates(accounts: Accounts, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """All gates with their promotions, as a certificate lists them; margins in the metric's units."""
+    promotions: dict[str, list[dict[str, Any]]] = {name: [] for name in accounts.gates.by_name}
+    for entry in entries:
+        if entry.answer["source"] == PROMOTED:
+            said = entry.description
+            promoted = {"sequence": entry.sequence, "challenger": said["challenger"], "over": said["champion"]}
+            promotions[said["gate"]].append(promoted)
+    named = ("gate", "metric", "margin", "limit", "challenges")
+    return [
+        {**{name: described_gate(gate)[name] for name in named}, "first": gate.first,
+         "promotions": promotions[gate.name]}
+        for gate in accounts.gates.by_name.values()
+    ]  # fmt: skip
 
 
 def open_gate(

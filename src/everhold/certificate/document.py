@@ -155,6 +155,7 @@ def make_certificate(
     by_position: int,
     key: StewardKey,
     also_sealed_as: Sequence[str] = (),
+    gates: Sequence[Mapping[str, Any]] = (),
     issued: datetime | None = None,
 ) -> Certificate:
     """State what a holdout promises and what was spent, and sign it.
@@ -167,13 +168,18 @@ def make_certificate(
         by_position: Number of those about predictions as arrays or files.
         key: The steward's.
         also_sealed_as: Other holdouts of the same storage with the same rows.
+        gates: The gates with all their promotions, as `everhold.asking.gate.certified_gates` gives them.
         issued: When; now, by default.
     """
     facts = {
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
         **_holdout_facts(record, also_sealed_as),
         **_account_facts(
-            head, sources, by_position, left=mechanism.remaining(state_from(head.state, record.configuration))
+            head,
+            sources,
+            by_position,
+            left=mechanism.remaining(state_from(head.state, record.configuration)),
+            gates=gates,
         ),
         "issue": {
             "software": SOFTWARE,
@@ -255,7 +261,12 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
 
 
 def _account_facts(
-    head: Head, sources: Mapping[str, int], by_position: int, *, left: Mapping[str, int]
+    head: Head,
+    sources: Mapping[str, int],
+    by_position: int,
+    *,
+    left: Mapping[str, int],
+    gates: Sequence[Mapping[str, Any]],
 ) -> dict[str, dict[str, Any]]:
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
@@ -268,6 +279,7 @@ def _account_facts(
             "left": {name: int(count) for name, count in left.items()},
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
             **({"lost": accounts.lost} if accounts.recoveries else {}),
+            **({"gates": [dict(gate) for gate in gates]} if gates else {}),
         },
         "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
     }

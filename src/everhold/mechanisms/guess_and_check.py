@@ -207,7 +207,8 @@ class GuessAndCheck(ChecksGuesses):
 
     def _judge(self, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
         replies = Replies.refused(len(evaluations))
-        assert evaluations.procedures is not None and evaluations.margins is not None
+        assert evaluations.procedures is not None
+        assert evaluations.margins is not None
         for place, (procedure, margin) in enumerate(zip(evaluations.procedures, evaluations.margins, strict=True)):
             nats = float(self._log_inverse_level(state.asked + 1, state.charged))
             seen = None if evaluations.seen is None else evaluations.seen[place]

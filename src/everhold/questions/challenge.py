@@ -230,7 +230,8 @@ class Candidate:
 
     def with_labels(self, labels: NDArray[Any], *, unit: int) -> NDArray[np.int64]:
         """Its row values in grid units if these were the labels; of predictions by position, so it is public."""
-        assert self.bound.sealed is not None and self.bound.reads is not None
+        assert self.bound.sealed is not None
+        assert self.bound.reads is not None
         (label,) = self.bound.reads
         return clip_to_grid(np.asarray(self.bound.sealed({label: labels})), unit=unit, fault=self.bound.at_fault)
 
@@ -356,9 +357,9 @@ def procedure_for_gain(
 ) -> Procedure:
     """How the interval of the mean gain is made, from public facts.
 
-    Of two public arrays of predictions for two classes one is right wherever they differ: the exact sign test. Else both
+    Of two public arrays for two classes one is right wherever they differ: the exact sign test. Otherwise both
     candidates' values on the training rows say how far gains spread; where there are none, but both are public arrays,
-    these do. Otherwise nothing is known but that gains lie in [-1, 1].
+    these do. If not, nothing is known but that gains lie in [-1, 1].
 
     Args:
         challenger: The challenger.
@@ -404,7 +405,8 @@ def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Sche
         return [np.zeros(schema.rows), np.ones(schema.rows)]
     if challenger.metric["kind"] != "accuracy":
         return []
-    assert challenger.predictions is not None and champion.predictions is not None
+    assert challenger.predictions is not None
+    assert champion.predictions is not None
     return [champion.predictions, challenger.predictions]
 
 

@@ -104,8 +104,8 @@ class Champions:
         except OSError as fault:
             written.unlink(missing_ok=True)
             raise EverholdError(
-                f"the champion of the gate cannot be kept beside the sealed rows: {fault.strerror}; expected a writable "
-                "folder with room; nothing was charged; make room and challenge again"
+                f"the champion of the gate cannot be kept beside the sealed rows: {fault.strerror}; expected a "
+                "writable folder with room; nothing was charged; make room and challenge again"
             ) from None
         self._remember(champion)
 
@@ -124,9 +124,7 @@ class Champions:
             )
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                champion = Champion(
-                    digest, arrays["values"], arrays.get("training"), arrays.get("predictions")
-                )
+                champion = Champion(digest, arrays["values"], arrays.get("training"), arrays.get("predictions"))
         except (KeyError, ValueError, zipfile.BadZipFile):  # never, as it carries the seal
             raise IntegrityError("the champion of the gate cannot be read; restore the backup of the folder") from None
         return champion

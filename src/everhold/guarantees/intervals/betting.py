@@ -20,7 +20,7 @@ from everhold.guarantees.intervals.capital import Units, best_stake, upper_end
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Betting", "Bets", "GroupBetting", "Prediction"]
+__all__ = ["Bets", "Betting", "GroupBetting", "Prediction"]
 
 _CLASSES = 256  # of training units by residual, and no more than so many for the choice of a stake
 _FEW_CLASSES = 64
@@ -113,7 +113,7 @@ def _in_classes(
     weights = np.bincount(classes, counts, number)
     filled = weights > 0
     means = [np.bincount(classes, counts * x, number)[filled] / weights[filled] for x in (sizes, residuals)]
-    return means[0], means[1], weights[filled]
+    return means[0], means[1], np.asarray(weights[filled], dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ __all__ = ["Chernoff", "ClopperPearson", "Hoeffding", "OfMeans"]
 
 _MOST_NATS = 650.0  # beyond them a tail is no float any more
 _FEWEST_NATS = math.log(2.0)  # each tail of at most 1/4, as the proof for unlike rows needs
-_OUTWARDS = 1e-10  # of an end; the inverse of the tail is exact to about 1e-12
+_OUTWARDS, _ROUNDING = 1e-10, 1e-15  # of an end's distance from the mean, for the inverse of the tail; of the end
 
 Ends = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
@@ -142,4 +142,4 @@ class ClopperPearson(OfMeans):
             else 1.0
         )
         ends = np.where(nats > _MOST_NATS, crude, exact)
-        return np.minimum(ends + _OUTWARDS * (ends - ones / n), 1.0)
+        return np.minimum(ends + _OUTWARDS * (ends - ones / n) + _ROUNDING, 1.0)
