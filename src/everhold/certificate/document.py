@@ -158,6 +158,7 @@ def make_certificate(
     key: StewardKey,
     also_sealed_as: Sequence[str] = (),
     unsealed: int = 0,
+    gates: Sequence[Mapping[str, Any]] = (),
     issued: datetime | None = None,
 ) -> Certificate:
     """State what a holdout promises and what was spent, and sign it.
@@ -171,6 +172,7 @@ def make_certificate(
         key: The steward's.
         also_sealed_as: Other holdouts of the same storage with the same rows.
         unsealed: Number of answers whose sealed numbers were told.
+        gates: The gates with all their promotions, as `everhold.asking.gate.certified_gates` gives them.
         issued: When; now, by default.
     """
     facts = {
@@ -182,6 +184,7 @@ def make_certificate(
             by_position,
             unsealed,
             left=left_of(mechanism, state_from(head.state, record.configuration), closed=head.accounts.closed),
+            gates=gates,
         ),
         "issue": {
             "software": SOFTWARE,
@@ -269,7 +272,13 @@ def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, in
 
 
 def _account_facts(
-    head: Head, sources: Mapping[str, int], by_position: int, unsealed: int, *, left: Mapping[str, int]
+    head: Head,
+    sources: Mapping[str, int],
+    by_position: int,
+    unsealed: int,
+    *,
+    left: Mapping[str, int],
+    gates: Sequence[Mapping[str, Any]],
 ) -> dict[str, dict[str, Any]]:
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
@@ -286,6 +295,7 @@ def _account_facts(
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
             **({"lost": accounts.lost} if accounts.recoveries else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": unsealed}} if accounts.closed else {}),
+            **({"gates": [dict(gate) for gate in gates]} if gates else {}),
         },
         "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
     }
