@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry
     from everhold.mechanisms import State
     from everhold.questions.preparation import Preparation
-    from everhold.questions.question import Told
+    from everhold.questions.question import Ready, Told
     from everhold.values.base import Schema
 
 __all__ = ["BoundDerived", "Derived", "DerivedQuery", "Estimate", "JointMeans", "estimate_between", "ratio"]
@@ -121,7 +121,7 @@ class DerivedQuery(Question[Answer]):
 
     def prepare(
         self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None
-    ) -> Derived:
+    ) -> Ready[Answer]:
         """All parts together."""
         bound = self.bind(preparation.schema)
         bound.check(preparation, guess=guess, tolerance=tolerance)

@@ -25,6 +25,7 @@ from everhold.questions.question import MOST_SHOWN, Pricing, Question, Ready, To
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry
     from everhold.mechanisms import Mechanism, State
     from everhold.privacy.noise import Noise
@@ -67,12 +68,14 @@ class Prepared:
         guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
         from_training: Whether the guess is the training estimate.
         tolerance: Half-width wished for, in the units of a mean over [0, 1]; nan for the planned one.
+        procedure: How its interval is made; None for mechanisms that rest on noise.
     """
 
     bound: BoundQuery
     guess: int
     from_training: bool
     tolerance: float = math.nan
+    procedure: Procedure | None = None
 
 
 @dataclass(frozen=True)
@@ -108,15 +111,25 @@ class Means(Ready[Result]):
         return Pricing.fixed(budget, budget.credits_for(budget.scale_for(finest)))
 
     def look(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
-        """Exact sums over the sealed rows, and what goes with them to the mechanism."""
+        """Exact sums over the sealed rows, what procedures need besides, and what goes with them."""
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
         tolerances = np.array([mean.tolerance for mean in means])
+        procedures = [mean.procedure for mean in means if mean.procedure is not None]
+        totals, seen = sealed.look(
+            [mean.bound for mean in means],
+            ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
+            parts=self.mechanism.parts,
+            group_by=self.mechanism.dependence.group_column,
+            unit=unit,
+        )
         evaluations = Evaluations(
-            totals=sealed.totals([mean.bound for mean in means], parts=self.mechanism.parts, unit=unit),
+            totals=totals,
             guesses=np.array([mean.guess for mean in means], dtype=np.int64),
             rows=self.schema.rows,
             unit=unit,
             tolerances=None if np.all(np.isnan(tolerances)) else tolerances,
+            procedures=procedures if len(procedures) == len(means) else None,
+            seen=seen if len(procedures) == len(means) else None,
         )
         return evaluations, means
 
@@ -155,7 +168,7 @@ class Means(Ready[Result]):
         kept = entry.answer
         low, high = bound.from_mean(kept["low"]), bound.from_mean(kept["high"])
         ends = (low, high) if low <= high else (high, low)  # an error rate turns an accuracy round
-        low, high = _outwards(bound, *ends)
+        low, high = _outwards(bound, *ends, row_step=self.mechanism.row_step)
         return Answer(
             bound.from_mean(kept["value"]), low, high, kept["source"], entry.charged, told.remaining, bound.question,
             entry.repeated, told.statement, self.mechanism.confidence, self.mechanism.adaptive,
@@ -210,10 +223,13 @@ class Batch(Means["list[Answer]"]):
         raise NotImplementedError
 
 
-def _outwards(bound: BoundQuery, low: float, high: float) -> tuple[float, float]:
-    """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards."""
+def _outwards(bound: BoundQuery, low: float, high: float, *, row_step: float) -> tuple[float, float]:
+    """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards.
+
+    Where row values may be above the true ones, so may be the ends; by less than what that makes, in any units.
+    """
     least, most = sorted((bound.at_zero, bound.at_one))
     if (least, most) == (0.0, 1.0):
         return low, high
-    step = 4.0 * max(math.ulp(least), math.ulp(most))
+    step = 4.0 * max(math.ulp(least), math.ulp(most)) + bound.rounded_up * row_step * (most - least)
     return max(low - step, least), min(high + step, most)

@@ -225,6 +225,7 @@ class PredictionQuery(LabelQuery):
             reads=reads,
             at_fault=float(self.metric is Metric.BRIER),  # a loss
             by_position=self._by_position,
+            yes_no=self.metric is Metric.ACCURACY,
         )
 
     @property

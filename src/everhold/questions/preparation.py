@@ -16,7 +16,9 @@ from everhold.questions.identity import behaviour_digest
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
 from everhold.questions.metrics import EstimatedValues, LabelQuery
+from everhold.questions.paired import PairedQuery
 from everhold.questions.predictions import prediction_table
+from everhold.questions.procedures import needs_of, procedure_for
 from everhold.questions.question import Question, Ready, paying
 from everhold.sealing.probe import (
     check_rows_alone,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
     from everhold.sealing.table import StoredRows
     from everhold.values.base import RowFunction, Table
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Preparation"]
 
+_AT_ONCE = 32  # questions whose values of all training rows are held in memory
 _MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
 
 
@@ -114,19 +118,77 @@ class Preparation:
             )
         bound: list[BoundQuery] = []
         for query in queries:
-            bound.append(self._bound(query))
+            bound.append(self.parsed(query))
             if not together:
                 check_estimand(bound[-1:], self.schema, self.mechanism)
         if together:
             check_estimand(bound, self.schema, self.mechanism)
-        totals, prepared = self.training_totals(bound, plan=self.mechanism.queries), []
-        for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
-            if guess is None and place in totals:
-                scaled = totals[place] * self.schema.rows // self.schema.training_rows
-                prepared.append(Prepared(question, scaled, from_training=True))
-            else:
-                prepared.append(Prepared(question, self._own_guess(question, guess), from_training=False))
+        prepared: list[Prepared] = []
+        for start in range(0, len(bound), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            prepared += self._guessed(bound[some], given[some])
         return prepared if tolerance is None else [self._wished(question, tolerance) for question in prepared]
+
+    def _guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:
+        """Guesses from the training rows where none are given, and procedures."""
+        known = [self._with_training_values(question) for question in bound]
+        totals, prepared = self.training_totals(known, plan=self.mechanism.queries), []
+        for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
+            trained = guess is None and place in totals
+            if trained:
+                scaled = totals[place] * self.schema.rows // self.schema.training_rows
+            else:
+                scaled = self._own_guess(question, guess)
+            procedure = self._procedure(known[place], own_guess=not trained)
+            prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure))
+        return prepared
+
+    def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
+        """A ratio with its guess, for a mechanism and training rows that make it one question.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+
+        Warns:
+            DependenceWarning: If the values of a part on the training rows are worth fewer rows than is promised.
+        """
+        pair, training = bound.pair, self.training
+        if pair is None or training is None:
+            raise TypeError(f"{bound.shown!r} is no ratio, or there are no training rows; expected both")
+        check_estimand([bound], self.schema, self.mechanism)
+        part, whole = training.grids(bound, unit=self.mechanism.unit)
+        part = np.minimum(part, whole)
+        parts = [replace(pair.first, training_values=part), replace(pair.second, training_values=whole)]
+        if not self.answered(bound.question):
+            self.training_totals(parts, plan=self.mechanism.queries)
+        known = replace(bound, pair=replace(pair, first=parts[0], second=parts[1]))
+        counted = int(whole.sum())
+        if guess is not None or not counted:
+            scaled = self._own_guess(bound, guess)
+        else:
+            scaled = int(part.sum()) * self.mechanism.steps // counted
+        procedure = self._procedure(known, own_guess=guess is not None)
+        prepared = Prepared(bound, scaled, from_training=guess is None and counted > 0, procedure=procedure)
+        return prepared if tolerance is None else self._wished(prepared, tolerance)
+
+    def _with_training_values(self, bound: BoundQuery) -> BoundQuery:
+        """The same question; where its procedure is made from them, with its values of the training rows."""
+        if self.training is None or self.mechanism.adds_noise or bound.training_values is not None:
+            return bound
+        if needs_of(bound, self.mechanism, self.schema) == "total":
+            return bound
+        (values,) = self.training.grids(bound, unit=self.mechanism.unit)
+        return replace(bound, training_values=values)
+
+    def _procedure(self, bound: BoundQuery, *, own_guess: bool) -> Procedure | None:
+        """The procedure of a question whose values of the training rows are known where they are needed."""
+        if self.mechanism.adds_noise:
+            return None
+        needs, training = needs_of(bound, self.mechanism, self.schema), None
+        if needs != "total" and self.training is not None:
+            group_by = self.mechanism.dependence.group_column
+            _, (training,) = self.training.look([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
+        return procedure_for(bound, self.mechanism, self.schema, training=training, own_guess=own_guess)
 
     def training_totals(self, bound: Sequence[BoundQuery], *, plan: int) -> dict[int, int]:
         """Sums over the training rows in grid units, by the place of the question, of those that say something of them.
@@ -140,7 +202,7 @@ class Preparation:
         """
         places = []
         for place, question in enumerate(bound):
-            if question.row_value is not None or question.training is not None:
+            if question.trained:
                 places.append(place)
         if self.training is None or not places:
             return {}
@@ -160,19 +222,32 @@ class Preparation:
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
-        bound = self._bound(query)
+        bound = self.parsed(query)
         check_estimand([bound], self.schema, self.mechanism)
         return bound
 
-    def _bound(self, query: Query | str) -> BoundQuery:
+    def parsed(self, query: Query | str, *, part: bool = False) -> BoundQuery:
+        """The question about these rows, tried on public ones, without a look at what it is about.
+
+        Args:
+            query: The question.
+            part: Whether it is a part of one that the mechanism takes, and need not be taken for itself.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
         if isinstance(query, str):
             query = MeanQuery(query)
         if not isinstance(query, Query):
             raise _no_question(query)
         if isinstance(query, LabelQuery):
             query = self.placed(query)
-        bound = query.bind(self.schema)
-        if reason := self.mechanism.why_not(bound):
+        if isinstance(query, PairedQuery):
+            first, second = query.operands
+            bound = query.joined(self.parsed(first, part=True), self.parsed(second, part=True))
+        else:
+            bound = query.bind(self.schema)
+        if not part and (reason := self.mechanism.why_not(bound)):
             raise QueryRejected(reason)
         if bound.sealed is not None and bound.sealed is bound.training:  # code, not an array of predictions
             return self._tried(bound, bound.sealed)
@@ -202,7 +277,10 @@ class Preparation:
             values = function.judge(outputs[0], table) if isinstance(function, EstimatedValues) else outputs[0]
             on_grid = to_grid(values, unit=self.mechanism.unit)
         described = {**bound.description, "on_public_rows": behaviour_digest(outputs)}
-        return replace(bound, description=described, training_values=on_grid)
+        yes_no = bound.yes_no or all(output.dtype == np.bool_ for output in outputs)
+        if isinstance(function, EstimatedValues):
+            yes_no = bound.yes_no
+        return replace(bound, description=described, training_values=on_grid, yes_no=yes_no)
 
     def observed(self, function: RowFunction, names: Sequence[str]) -> tuple[list[NDArray[Any]], Table | None]:
         """What code gives for public rows, and these rows; None if they are made-up ones.
@@ -269,10 +347,10 @@ class Preparation:
         if guess is None:
             if self.mechanism.needs_guess and not self.answered(bound.question):
                 raise QueryRejected(
-                    f"{self.mechanism.name} confirms guesses, and there is no guess for this question, which cannot be "
-                    "evaluated on training rows; expected ask(question, guess=0.8) or --guess with your own "
-                    "estimate, or "
-                    "predictions for the training rows (training=, --training-predictions); nothing was charged"
+                    f"{self.mechanism.name} confirms guesses, and there is no guess for this question: it cannot be "
+                    "evaluated on training rows, or none of them counts in it; expected ask(question, guess=0.8) or "
+                    "--guess with your own estimate, or predictions for the training rows (training=, "
+                    "--training-predictions); nothing was charged"
                 )
             return -1
         mean = bound.to_mean(as_float(guess))

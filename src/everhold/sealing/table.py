@@ -16,8 +16,15 @@ import numpy as np
 from everhold.dependence.stretches import bits_of_stretch, sizes_of_stretches, stretch_of_rows
 from everhold.sealing.engine import POSITION, SEALED, UnchangedFile, engine_errors_hidden, locked_connection
 from everhold.sealing.probe import public_values, sealed_values
+from everhold.sealing.sums import cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
-from everhold.values.expressions import part_totals_sql, row_values_sql, stretch_totals_sql, totals_sql
+from everhold.values.expressions import (
+    group_totals_sql,
+    part_totals_sql,
+    row_values_sql,
+    stretch_totals_sql,
+    totals_sql,
+)
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
@@ -26,12 +33,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from everhold.guarantees.intervals.base import Needs
     from everhold.values.base import BoundQuery, RowFunction, Table
     from everhold.values.expressions import RowValue
 
 __all__ = ["StoredRows"]
 
 _EXPRESSIONS_AT_ONCE = 64
+_COLUMNS_AT_ONCE = 8  # of row values that are held in memory
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
 _BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
 
@@ -75,6 +84,7 @@ class StoredRows:
         self._arrays: dict[str, NDArray[Any]] = {}
         self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
         self._ids: list[Any] | None = None
+        self._group_indices: dict[str, NDArray[np.int64]] = {}
         self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
         self._connection: duckdb.DuckDBPyConnection | None = None
         self.rows = rows
@@ -112,6 +122,9 @@ class StoredRows:
                 function = query.sealed if self._sealed else query.training
                 if query.row_value is not None:
                     written[place] = query.row_value
+                elif query.pair is not None:
+                    (grid,) = self._grids([query], unit=unit)
+                    totals[place] = [grid[part::parts].sum() for part in range(parts)]
                 elif function is not None:
                     totals[place] = self._function_totals(function, query, parts=parts, unit=unit)
             for places, values in _chunks(written):
@@ -123,6 +136,167 @@ class StoredRows:
                 ):
                     totals[places, part] = sums
         return totals
+
+    def look(
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], *,
+        parts: int = 1, group_by: str | None = None, unit: int = UNIT,
+    ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
+        """What interval procedures have to know of the rows, and totals that come from the same reading.
+
+        The row values of what needs more than a total are computed as for `totals`, without a branch that depends on
+        them, and then summed up by `everhold.sealing.sums`, which says what its time depends on. Sums of groups follow
+        the column of the groups, which is public. Code meets sealed rows in the secret order, here as well.
+
+        Args:
+            queries: The questions.
+            needs: What the procedure of each has to know; see `everhold.guarantees.intervals.base.Procedure`.
+            parts: As for `totals`; where it is not 1, nothing but totals may be needed.
+            group_by: Column whose equal values make a group, for what needs groups.
+            unit: Grid steps between 0 and 1.
+
+        Returns:
+            Totals as for `totals`, of a ratio ``rows * unit * sum(min(a, b)) / sum(b)`` rounded down, 0 if no row
+            counts; and for each question `Cells`, `GroupSums`, `Pairs`, or None where the total is all that is needed.
+
+        Raises:
+            QueryRejected: If these are public rows and a function fails on them.
+        """
+        totals = np.zeros((len(queries), parts), dtype=np.int64)
+        seen: list[Any] = [None] * len(queries)
+        plain = [place for place, need in enumerate(needs) if need == "total"]
+        more = [place for place, need in enumerate(needs) if need != "total"]
+        if parts != 1 and more:
+            raise ValueError(f"{len(more)} questions need more than totals of {parts} parts; expected totals alone")
+        with self._unchanged():
+            if plain:
+                totals[plain] = self.totals([queries[place] for place in plain], parts=parts, unit=unit)
+            for start in range(0, len(more), _COLUMNS_AT_ONCE):
+                some = more[start : start + _COLUMNS_AT_ONCE]
+                shown = self._shown(
+                    [queries[place] for place in some], [needs[place] for place in some], group_by, unit
+                )
+                for place, (total, what) in zip(some, shown, strict=True):
+                    totals[place, 0], seen[place] = total, what
+        return totals, seen
+
+    def _shown(
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
+    ) -> list[tuple[int, Any]]:
+        """The total of each question, and what its procedure needs; a few questions at once."""
+        values = [query.row_value for query in queries if query.row_value is not None and not self._is_known(query)]
+        if group_by is not None and len(values) == len(queries) and all(need == "groups" for need in needs):
+            sizes, columns = self._grouped_expressions(values, group_by, unit=unit)
+            return [(int(sums.sum()), group_sums_of(sizes, sums, unit=unit)) for sums in columns]
+        parts = [_parts_of_ratio(query) or (query,) for query in queries]
+        grids = iter(self._grids([part for own in parts for part in own], unit=unit))
+        return [
+            self._summary(need, [next(grids) for _ in own], group_by, unit)
+            for need, own in zip(needs, parts, strict=True)
+        ]
+
+    def _summary(
+        self, need: Needs, grids: Sequence[NDArray[np.int64]], group_by: str | None, unit: int
+    ) -> tuple[int, Any]:
+        """The total of one question and what its procedure needs, from its row values, or from two of a ratio."""
+        if need == "cells":
+            cells = cells_of(grids[0], unit=unit)
+            return int(cells.sums.sum()), cells
+        if need == "groups":
+            sizes, (sums,) = self._grouped(grids, group_by, unit=unit)
+            return int(sums.sum()), group_sums_of(sizes, sums, unit=unit)
+        if need not in ("pairs", "group_pairs"):
+            raise ValueError(f"a procedure needs a {need}; expected what the values of rows can show of it")
+        numerators, denominators = np.minimum(*grids), grids[1]
+        part, whole = int(numerators.sum()), int(denominators.sum())
+        if need == "pairs":
+            pairs = row_pairs_of(numerators, denominators, unit=unit)
+        else:
+            sizes, sums_of_both = self._grouped([numerators, denominators], group_by, unit=unit)
+            pairs = pairs_of(sizes, *sums_of_both, unit=unit)
+        return (part * self.rows * unit // whole if whole else 0), pairs
+
+    def grids(self, query: BoundQuery, *, unit: int = UNIT) -> tuple[NDArray[np.int64], ...]:
+        """Row values of public rows in grid units, shape (rows,): one array, or two of a ratio.
+
+        Raises:
+            QueryRejected: If a function fails.
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected a question to the training rows")
+        with self._unchanged():
+            return tuple(self._grids(_parts_of_ratio(query) or (query,), unit=unit))
+
+    def _grids(self, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
+        """Row values in grid units, in the order of the file; secret where the rows are sealed."""
+        leaves = [leaf for query in queries for leaf in self._leaves(query)]
+        written = [leaf.row_value for leaf in leaves if not self._is_known(leaf) and leaf.row_value is not None]
+        columns = iter(self._expression_grids(written, unit=unit))
+        found = iter([
+            next(columns) if not self._is_known(leaf) and leaf.row_value is not None else self._code_grid(leaf, unit)
+            for leaf in leaves
+        ])  # fmt: skip
+        return [self._joined(query, found, unit) for query in queries]
+
+    def _leaves(self, query: BoundQuery) -> list[BoundQuery]:
+        if query.pair is None or self._is_known(query):
+            return [query]
+        return [*self._leaves(query.pair.first), *self._leaves(query.pair.second)]
+
+    def _joined(self, query: BoundQuery, found: Iterator[NDArray[np.int64]], unit: int) -> NDArray[np.int64]:
+        if query.pair is None or self._is_known(query):
+            return next(found)
+        if query.pair.how == "ratio":
+            raise ValueError("a ratio has no row values; expected its numerator and its denominator")
+        first, second = (self._joined(part, found, unit) for part in (query.pair.first, query.pair.second))
+        return np.minimum(first, second) if query.pair.how == "within" else (unit + first - second) // 2
+
+    def _is_known(self, query: BoundQuery) -> bool:
+        """Whether the row values of these rows were computed before."""
+        return not self._sealed and query.training_values is not None
+
+    def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
+        for start in range(0, len(values), _COLUMNS_AT_ONCE):
+            some = values[start : start + _COLUMNS_AT_ONCE]
+            found = self._fetch(row_values_sql(some, SEALED, position=POSITION, unit=unit), as_arrays=True)
+            positions = np.ma.getdata(found["p"])
+            for place in range(len(some)):
+                grid = np.empty(self.rows, dtype=np.int64)
+                grid[positions] = np.ma.getdata(found[f"v{place}"])
+                yield grid
+
+    def _code_grid(self, query: BoundQuery, unit: int) -> NDArray[np.int64]:
+        """Row values by code or from predictions; on sealed rows nothing is refused."""
+        if self._is_known(query):
+            return np.asarray(query.training_values)
+        function = query.sealed if self._sealed else query.training
+        if function is None:
+            raise ValueError(f"{query.shown!r} has no values for these rows; expected an expression or a function")
+        return self._on_grid(self._function_values(function, query), query, unit)
+
+    def _grouped(
+        self, grids: Sequence[NDArray[np.int64]], group_by: str | None, *, unit: int
+    ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+        """Sizes of the groups, and sums of row values by group."""
+        if group_by is None:
+            raise ValueError("a procedure needs groups and no column names them; expected one")
+        if group_by not in self._group_indices:
+            sql = f"SELECT {POSITION} AS p, dense_rank() OVER (ORDER BY {quoted(group_by)}) - 1 AS g FROM {SEALED}"
+            found = self._fetch(sql, as_arrays=True)
+            index = np.empty(self.rows, dtype=np.int64)
+            index[np.ma.getdata(found["p"])] = np.ma.getdata(found["g"])
+            self._group_indices[group_by] = index
+        index = self._group_indices[group_by]
+        sizes = np.bincount(index).astype(np.int64)
+        return sizes, [exact_sums(grid, index, len(sizes), unit=unit) for grid in grids]
+
+    def _grouped_expressions(
+        self, values: Sequence[RowValue], group_by: str, *, unit: int
+    ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+        """The same of expressions, by the engine, in any order of the groups."""
+        found = self._fetch(group_totals_sql(values, SEALED, group_by=group_by, unit=unit), as_arrays=True)
+        sums = [np.ma.getdata(found[f"v{place}"]).astype(np.int64) for place in range(len(values))]
+        return np.ma.getdata(found["size"]).astype(np.int64), sums
 
     def stretch_totals(
         self, queries: Sequence[BoundQuery], *, order_by: Sequence[str] = (), unit: int = UNIT
@@ -145,13 +319,10 @@ class StoredRows:
         with self._unchanged():
             stretches = self._stretches(tuple(order_by)) if order_by else None
             for place, query in enumerate(queries):
-                if query.row_value is not None:
+                if query.row_value is not None and not self._is_known(query):
                     written[place] = query.row_value
-                elif query.training is not None:
-                    grid = query.training_values
-                    if grid is None:
-                        table = self.table(self._columns if query.reads is None else query.reads)
-                        grid = to_grid(public_values(query.training, table, self.rows), unit=unit)
+                elif query.trained:
+                    (grid,) = self._grids([query], unit=unit)
                     totals[place] = _sums(grid, stretch_of_rows(self.rows) if stretches is None else stretches)
             for places, values in _chunks(written):
                 totals[places] = self._stretches_of_expressions(values, stretches, unit=unit)
@@ -200,17 +371,24 @@ class StoredRows:
             return found.fetchnumpy() if as_arrays else found.fetchall()
 
     def _function_totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
-        names, fault = self._columns if query.reads is None else query.reads, query.at_fault
-        if not self._sealed:
-            values = public_values(function, self.table(names), self.rows)
-        elif query.by_position:
-            values = sealed_values(function, self.table(names), self.rows, fault=fault)
-        else:
-            values = self.values_of_code(function, names, fault=fault)
+        values = self._function_values(function, query)
         if values.dtype == np.bool_ and parts == 1:
             return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
-        grid = clip_to_grid(values, unit=unit, fault=fault) if self._sealed else to_grid(values, unit=unit)
+        grid = self._on_grid(values, query, unit)
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
+
+    def _function_values(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
+        names, fault = self._columns if query.reads is None else query.reads, query.at_fault
+        if not self._sealed:
+            return public_values(function, self.table(names), self.rows)
+        if query.by_position:
+            return sealed_values(function, self.table(names), self.rows, fault=fault)
+        return self.values_of_code(function, names, fault=fault)
+
+    def _on_grid(self, values: NDArray[Any], query: BoundQuery, unit: int) -> NDArray[np.int64]:
+        """Values of code on the grid; of a yes-no question whatever is not 1 is 0."""
+        grid = clip_to_grid(values, unit=unit, fault=query.at_fault) if self._sealed else to_grid(values, unit=unit)
+        return grid // unit * unit if query.yes_no else grid
 
     def values_of_code(
         self, function: RowFunction, names: Sequence[str], width: tuple[int, ...] = (), *, fault: float = 0.0
@@ -272,6 +450,11 @@ class StoredRows:
                 else:
                     self._ids = np.ma.getdata(self._fetch(sql, as_arrays=True)["name"]).tolist()
         return self._ids
+
+
+def _parts_of_ratio(query: BoundQuery) -> tuple[BoundQuery, ...]:
+    """Numerator and denominator; none of what is no ratio."""
+    return (query.pair.first, query.pair.second) if query.pair is not None and query.pair.how == "ratio" else ()
 
 
 def _chunks(written: dict[int, RowValue]) -> Iterator[tuple[list[int], list[RowValue]]]:

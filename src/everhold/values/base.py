@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from everhold.values.expressions import ColumnKind, RowValue
 
-__all__ = ["BoundQuery", "RowFunction", "Schema", "Table", "same_length"]
+__all__ = ["BoundQuery", "Pair", "RowFunction", "Schema", "Table", "same_length"]
 
 Table = Mapping[str, "NDArray[Any]"]
 """Columns by name, one NumPy array each; missing numbers are nan, missing text is None."""
@@ -88,6 +88,7 @@ class BoundQuery:
         by_position: Whether a row value depends on the row's place among the sealed rows: predictions as arrays.
         training_values: Row values of the training rows in grid units, where they are known already.
         yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
+        pair: The two questions that it is made of row by row; it has no row values besides.
     """
 
     description: dict[str, Any]
@@ -102,11 +103,27 @@ class BoundQuery:
     by_position: bool = False
     training_values: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     yes_no: bool = False
+    pair: Pair | None = None
 
     @property
     def columns(self) -> tuple[str, ...] | None:
         """Columns that the question reads; None for all, or for what cannot be known."""
+        if self.pair is not None:
+            first, second = self.pair.first.columns, self.pair.second.columns
+            return None if first is None or second is None else tuple(sorted({*first, *second}))
         return self.reads if self.row_value is None else self.row_value.expression.columns()
+
+    @property
+    def trained(self) -> bool:
+        """Whether its row values of training rows are known, if there are any."""
+        if self.pair is not None:
+            return self.pair.first.trained and self.pair.second.trained
+        return self.row_value is not None or self.training is not None
+
+    @property
+    def rounded_up(self) -> float:
+        """By at most how many grid steps the value of a row on the grid is above the true one."""
+        return 0.5 if self.pair is not None and self.pair.how == "difference" and not self.pair.of_yes_no else 0.0
 
     @property
     def question(self) -> str:
@@ -121,6 +138,29 @@ class BoundQuery:
     def to_mean(self, value: float) -> float:
         """The inverse of `from_mean`."""
         return (value - self.at_zero) / (self.at_one - self.at_zero)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two questions about the same rows that are one question, row by row.
+
+    With row values a and b on the grid ``0, 1, ..., unit``, a difference has the row value ``(unit + a - b) / 2``,
+    rounded down; what is within another has ``min(a, b)``; a ratio is ``sum min(a, b) / sum b``.
+
+    Attributes:
+        how: What is made of them.
+        first: What is subtracted from; or the numerator, which counts only within the denominator.
+        second: What is subtracted; or what the first one counts within, the denominator of a ratio.
+    """
+
+    how: Literal["difference", "within", "ratio"]
+    first: BoundQuery
+    second: BoundQuery
+
+    @property
+    def of_yes_no(self) -> bool:
+        """Whether the row values of both are 0 or 1 by type."""
+        return self.first.yes_no and self.second.yes_no
 
 
 def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:

@@ -30,10 +30,16 @@ the tree.
 """
 
 from everhold.values.expressions.parse import parse
-from everhold.values.expressions.sql import part_totals_sql, row_values_sql, stretch_totals_sql, totals_sql
+from everhold.values.expressions.sql import (
+    group_totals_sql,
+    part_totals_sql,
+    row_values_sql,
+    stretch_totals_sql,
+    totals_sql,
+)
 from everhold.values.expressions.tree import ColumnKind, Expression, RowValue
 
 __all__ = [
-    "ColumnKind", "Expression", "RowValue", "parse", "part_totals_sql", "row_values_sql", "stretch_totals_sql",
-    "totals_sql",
+    "ColumnKind", "Expression", "RowValue", "group_totals_sql", "parse", "part_totals_sql", "row_values_sql",
+    "stretch_totals_sql", "totals_sql",
 ]  # fmt: skip

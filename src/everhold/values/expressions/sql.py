@@ -23,7 +23,7 @@ from typing import TypeAlias
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import ColumnKind, Node, Operation, RowValue
 
-__all__ = ["part_totals_sql", "quoted", "row_values_sql", "stretch_totals_sql", "totals_sql"]
+__all__ = ["group_totals_sql", "part_totals_sql", "quoted", "row_values_sql", "stretch_totals_sql", "totals_sql"]
 
 _ARITHMETIC = {
     Operation.NEGATE: ("(-", ""),
@@ -101,6 +101,16 @@ def part_totals_sql(
     sums = ", ".join(map("sum(v{0}) AS v{0}".format, range(len(values))))
     rows = row_values_sql(values, table, position=position, unit=unit)
     return f"SELECT p % {int(parts)} AS part, {sums} FROM ({rows}) GROUP BY part ORDER BY part"
+
+
+def group_totals_sql(values: Sequence[RowValue], table: str, *, group_by: str, unit: int = UNIT) -> str:
+    """Sums over groups of rows with equal values of a column: rows ``size, v0, v1, ...`` in any order.
+
+    Which rows are looked up in which group follows the column of the groups alone; arguments as for `row_values_sql`.
+    """
+    sums = ", ".join(map("sum(v{0})::BIGINT AS v{0}".format, range(len(values))))
+    rows = row_values_sql(values, table, position=group_by, unit=unit)
+    return f"SELECT count(*)::BIGINT AS size, {sums} FROM ({rows}) GROUP BY p"
 
 
 def stretch_totals_sql(

@@ -1,0 +1,309 @@
+"""Betting: intervals as narrow as the spread of the values, for rows and for groups of rows (S8).
+
+How far the values spread is predicted from training units, and that alone decides how much is staked. If the sealed
+units are like the training units, the interval is about as narrow as a normal approximation; if not, it is only wider.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Needs, Procedure
+from everhold.guarantees.intervals.capital import Units, best_stake, upper_end
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Bets", "Betting", "GroupBetting", "Prediction", "refuse_larger"]
+
+_CLASSES = 256  # of training units by residual, and no more than so many for the choice of a stake
+_FEW_CLASSES = 64
+_LEAST_NATS = 1e-3
+_GHOSTS = 0.5  # of a typical training unit at either end: what n_t units cannot exclude
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """What training units say about the spread of sealed ones; all of it public.
+
+    Attributes:
+        sizes: Shape (kinds,): sizes of training units.
+        residuals: Shape (kinds,): their values less what the training mean predicts.
+        counts: Shape (kinds,).
+        mean: The training mean.
+        excess: What lotteries over cells add to the sum of squared residuals.
+        scale: Sealed rows for each training row.
+        largest: No unit is larger, sealed or of the training set.
+    """
+
+    sizes: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    mean: float
+    excess: float
+    scale: float
+    largest: float
+
+    @classmethod
+    def of(cls, units: Units, *, scale: float, excess: float = 0.0) -> Prediction:
+        """From training units, of which there may be none."""
+        if not units.total > 0.0:
+            size = np.array([units.largest, units.largest])
+            units = Units(size, size * [0.0, 1.0], np.array([0.5, 0.5]), units.largest)
+        mean = units.mean
+        sizes, residuals, counts = units.sizes, units.values - mean * units.sizes, units.counts
+        sizes, residuals, counts = _in_classes(sizes, residuals, counts, _CLASSES)
+        return cls(sizes, residuals, counts, mean, excess, scale, units.largest)
+
+    @property
+    def total(self) -> float:
+        """Sum of the training sizes."""
+        return float(np.sum(self.counts * self.sizes))
+
+    @property
+    def typical(self) -> float:
+        """The mean row's own unit has this size."""
+        return float(np.sum(self.counts * self.sizes**2)) / self.total
+
+    def around(self, guess: float) -> Units:
+        """Sealed units as the training units were, but about the guess.
+
+        Residuals that would leave [0, n_k] are cut there, and those of the other sign shrunk until the mean is the
+        guess again. So nothing spreads about 0 or 1.
+        """
+        cut = np.clip(self.residuals, -guess * self.sizes, (1.0 - guess) * self.sizes)
+        above, below = (float(np.sum(self.counts * np.maximum(sign * cut, 0.0))) for sign in (1.0, -1.0))
+        least = min(above, below)
+        cut = cut * np.where(cut > 0.0, least / max(above, 1e-300), least / max(below, 1e-300))
+        values = np.clip(guess * self.sizes + cut, 0.0, self.sizes)
+        return Units(self.sizes, values, self.counts * self.scale, self.largest)
+
+    def cautious(self) -> Units:
+        """About the training mean, with half a unit at either end that the training units might have lacked."""
+        sizes, residuals, counts = _in_classes(self.sizes, self.residuals, self.counts, _FEW_CLASSES)
+        typical = self.typical
+        return Units(
+            np.append(sizes, [typical, typical]),
+            np.append(np.clip(self.mean * sizes + residuals, 0.0, sizes), [0.0, typical]),
+            np.append(counts, [_GHOSTS, _GHOSTS]) * self.scale,
+            self.largest,
+        )
+
+    def spread(self, guess: float) -> float:
+        """Sum of squared residuals of as many units as there are for training, about the guess."""
+        units = float(np.sum(self.counts))
+        squares = max(self.around(guess).spread() / self.scale - self.excess, 0.0)
+        ghosts = _GHOSTS * self.typical**2 * (guess**2 + (1.0 - guess) ** 2)
+        return squares * units / max(units - 1.0, 1.0) + ghosts
+
+
+def _in_classes(
+    sizes: NDArray[np.float64], residuals: NDArray[np.float64], counts: NDArray[np.float64], number: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Units of about the same residual as one kind, with their mean size and residual, if there are too many kinds."""
+    if len(sizes) <= 2 * number:
+        return sizes, residuals, counts
+    least, greatest = float(residuals.min()), float(residuals.max())
+    classes = np.minimum((residuals - least) / max(greatest - least, 1e-300) * number, number - 1).astype(np.int64)
+    weights = np.bincount(classes, counts, number)
+    filled = weights > 0
+    means = [np.bincount(classes, counts * x, number)[filled] / weights[filled] for x in (sizes, residuals)]
+    return means[0], means[1], np.asarray(weights[filled], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Bets(Procedure):
+    """A bet against too large and one against too small values, each at half the level (`capital`)."""
+
+    @property
+    @abstractmethod
+    def prediction(self) -> Prediction:
+        """What the training units say."""
+
+    @abstractmethod
+    def _units(self, seen: Any) -> Units:
+        """The sealed units, or lotteries with their means."""
+
+    @cached_property
+    def _chosen(self) -> dict[float, tuple[float, float]]:
+        """Stakes by nats; the same question is asked for them several times."""
+        return {}
+
+    def _stakes(self, nats: float) -> tuple[float, float]:
+        """Against values below and above, from public facts."""
+        if nats not in self._chosen:
+            side, cautious = _side(nats), self.prediction.cautious()
+            self._chosen[nats] = best_stake(cautious.mirrored, side), best_stake(cautious, side)
+        return self._chosen[nats]
+
+    def stakes(self, nats: float) -> dict[str, float]:
+        """See `Procedure.stakes`: what is staked against values below and above."""
+        low, high = self._stakes(nats)
+        return {"stake_low": low, "stake_high": high}
+
+    def _ends(self, units: Units, nats: float, *, tolerance: float) -> tuple[float, float]:
+        """What the bets leave."""
+        side = _side(nats)
+        low, high = self._stakes(nats)
+        return (
+            1.0 - upper_end(units.mirrored, low, side, tolerance=tolerance),
+            upper_end(units, high, side, tolerance=tolerance),
+        )
+
+    def interval(self, seen: Any, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`."""
+        return self._ends(self._units(seen), nats, tolerance=1e-9)
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`: of the training units, as many as are sealed, moved to the guess."""
+        return self._ends(self.prediction.around(guess), nats, tolerance=1e-6)
+
+    def standard_error(self, guess: float) -> float:
+        """``sqrt(V_t / n_t^2 + V / n^2)``, where V is predicted from the spread V_t of the training units."""
+        predicted = self.prediction
+        return math.sqrt(predicted.spread(guess) * (1.0 + 1.0 / predicted.scale)) / predicted.total
+
+    @property
+    def worth(self) -> float:
+        """See `Procedure.worth`: ``1 / (4 v)``, where v is the predicted variance of the sealed value."""
+        predicted = self.prediction
+        return 0.25 * predicted.scale * predicted.total**2 / predicted.spread(predicted.mean)
+
+
+@dataclass(frozen=True)
+class Betting(Bets):
+    """Bets on independent rows with values in [0, 1], whose laws may differ.
+
+    Rows are read from a histogram. In each cell the chord of the logarithm at the rows' mean lies below the mean of the
+    logarithms, because the logarithm is concave: each row becomes a lottery over the two edges of its cell.
+
+    Attributes:
+        rows: Sealed rows.
+        training: Values of the training rows.
+    """
+
+    rows: int
+    training: Cells
+
+    name: ClassVar[str] = "betting"
+    title: ClassVar[str] = "betting on values whose spread is known from the training rows"
+    needs: ClassVar[Needs] = "cells"
+    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
+
+    def _units(self, seen: Cells) -> Units:
+        return _edges(seen)
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """See `Bets.prediction`."""
+        units = _edges(self.training)
+        total = int(self.training.counts.sum())
+        return Prediction.of(units, scale=self.rows / max(total, 1), excess=_excess(self.training))
+
+    @property
+    def row_variance(self) -> float:
+        """Variance of the training rows' values, on the scale [0, 1]; see `GroupBetting.independent_rows`."""
+        predicted = self.prediction
+        return predicted.spread(predicted.mean) / predicted.total
+
+
+@dataclass(frozen=True)
+class GroupBetting(Bets):
+    """Bets on the sums of groups of rows; rows of one group may depend on each other in any way.
+
+    Attributes:
+        sizes: Pairs of a size and the number of sealed groups of that size; public.
+        training: Sums of the training groups.
+    """
+
+    sizes: tuple[tuple[int, int], ...]
+    training: GroupSums
+
+    name: ClassVar[str] = "group_betting"
+    title: ClassVar[str] = "betting on sums of groups whose spread is known from the training rows"
+    needs: ClassVar[Needs] = "groups"
+    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
+
+    @property
+    def rows(self) -> int:
+        """Sealed rows."""
+        return sum(size * number for size, number in self.sizes)
+
+    @cached_property
+    def _largest(self) -> float:
+        return float(max(size for size, _ in self.sizes))
+
+    def _units(self, seen: GroupSums) -> Units:
+        return _sums(seen, self._largest)
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """See `Bets.prediction`; sealed groups are taken to spread as training groups do, in proportion to rows."""
+        total = int(np.sum(self.training.sizes * self.training.counts))
+        largest = float(np.max(self.training.sizes, initial=self._largest))
+        return Prediction.of(_sums(self.training, largest), scale=self.rows / max(total, 1))
+
+    def independent_rows(self, row_variance: float) -> float:
+        """How many independent rows of the same values would be as certain: rows by design effect.
+
+        Args:
+            row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)`` or `Betting.row_variance`.
+        """
+        return 4.0 * row_variance * self.worth
+
+
+def _side(nats: float) -> float:
+    """L: each side has half of the level; a little at least, lest nothing be staked."""
+    return max(nats + math.log(2.0), _LEAST_NATS)
+
+
+def _edges(cells: Cells) -> Units:
+    """Each row as a lottery over the edges of its cell, with the cell's mean."""
+    up = _upwards(cells)
+    mass = np.append(cells.counts - up, 0.0)
+    mass[1:] += up
+    filled = mass > 0.0
+    values = np.linspace(0.0, 1.0, CELLS + 1)[filled]
+    return Units(np.ones_like(values), values, mass[filled], 1.0)
+
+
+def _upwards(cells: Cells) -> NDArray[np.float64]:
+    """How many rows of each cell fall on its upper edge; exact for units that cells divide."""
+    index, counts = np.arange(CELLS), cells.counts
+    if cells.unit % CELLS == 0:
+        step = cells.unit // CELLS
+        beyond = (cells.sums - index * counts * step) / step
+    else:
+        beyond = cells.sums / cells.unit * CELLS - index * counts
+    return np.asarray(np.clip(beyond, 0.0, counts), dtype=np.float64)
+
+
+def _excess(cells: Cells) -> float:
+    """By how much the lotteries overstate the sum of squares, if values are spread evenly inside a cell at most."""
+    up = _upwards(cells)
+    lottery = up * (1.0 - up / np.maximum(cells.counts, 1))
+    return float(np.sum(np.maximum(lottery - cells.counts / 12.0, 0.0))) / CELLS**2
+
+
+def _sums(groups: GroupSums, largest: float) -> Units:
+    """Groups with their exact sums."""
+    refuse_larger(groups.sizes, largest)
+    sizes = np.asarray(groups.sizes, dtype=np.float64)
+    values = np.minimum(groups.sums / groups.unit, sizes)
+    return Units(sizes, values, np.asarray(groups.counts, dtype=np.float64), largest)
+
+
+def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:
+    """Units larger than the public sizes say would make bets unfair.
+
+    Raises:
+        ValueError: If there is one.
+    """
+    if np.max(sizes, initial=0) > largest:
+        raise ValueError("a group is larger than the public sizes of the sealed groups allow; the sizes must be theirs")

@@ -1,0 +1,71 @@
+"""Statistics of all rows that no single row can move far: McDiarmid's inequality (S8)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from everhold.guarantees.intervals.base import Needs, Procedure
+
+__all__ = ["BoundedDifferences"]
+
+_ROUNDING = 1e-15
+
+
+@dataclass(frozen=True)
+class BoundedDifferences(Procedure):
+    """``statistic ± sqrt(ln(2 / level) n c^2 / 2)`` for n independent rows, each of which moves it by at most c.
+
+    The interval is about the statistic's expectation over sealed sets of this size. The sensitivity must hold for
+    every data set that could have been sealed, not only for this one.
+
+    Attributes:
+        rows: Independent sealed rows, or groups.
+        sensitivity: c, the most that replacing one row, or one group, can change the statistic; public.
+        training: Rows that an honest guess was made from; as many as are sealed if nobody knows.
+        spread: Public guess at the standard deviation of the sealed statistic, such as a bootstrap of the training
+            rows gives; without one the most that is possible, ``c sqrt(n) / 2``.
+
+    Examples:
+        >>> low, high = BoundedDifferences(rows=20_000, sensitivity=1e-4, training=20_000).interval(0.8, math.log(20))
+        >>> round(low, 4), round(high, 4)
+        (0.7808, 0.8192)
+    """
+
+    rows: int
+    sensitivity: float
+    training: int
+    spread: float | None = None
+
+    name: ClassVar[str] = "bounded_differences"
+    title: ClassVar[str] = "McDiarmid's bound for statistics that no row can move far"
+    needs: ClassVar[Needs] = "statistic"
+    why: ClassVar[str] = "each row moves the statistic by a bounded amount, and so many independent moves rarely add up"
+
+    def interval(self, seen: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`."""
+        reach = self.sensitivity * math.sqrt((nats + math.log(2.0)) * self.rows / 2.0) + _ROUNDING
+        return max(seen - reach, 0.0), min(seen + reach, 1.0)
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`."""
+        return self.interval(guess, nats)
+
+    def standard_error(self, guess: float) -> float:
+        """``sd sqrt(1 + n / n_t)``; without a public spread the most that is possible (Efron and Stein)."""
+        return self._deviation * math.sqrt(1.0 + self.rows / self.training)
+
+    def stakes(self, nats: float) -> dict[str, float]:
+        """See `Procedure.stakes`: the sensitivity."""
+        return {"sensitivity": self.sensitivity}
+
+    @property
+    def _deviation(self) -> float:
+        most = self.sensitivity * math.sqrt(self.rows) / 2.0
+        return most if self.spread is None else min(self.spread, most)
+
+    @property
+    def worth(self) -> float:
+        """See `Procedure.worth`; as many rows as have McDiarmid's interval in Hoeffding's inequality."""
+        return 1.0 / (self.rows * self.sensitivity**2)

@@ -1,0 +1,96 @@
+"""Which interval procedure a question gets, from public facts alone (S8).
+
+| rows | question | procedure |
+| --- | --- | --- |
+| independent | every row value is 0 or 1 by type | exact binomial tails |
+| independent | its values on training rows are known | betting on their histogram |
+| independent | other values in [0, 1] | Chernoff |
+| groups named by a column | its values on training rows are known | betting on the sums of groups |
+| any other | any other | Hoeffding, for the effective rows |
+
+A ratio is bet on as well, by row or by group. Betting and ratios are for mechanisms that hold guesses against what the
+procedure leaves possible; others that add no noise take intervals that are a function of the mean. What rests on noise
+has no procedure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everhold.dependence import Groups
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.means import Chernoff, ClopperPearson, Hoeffding
+from everhold.guarantees.intervals.ratios import GroupRatioBetting, RatioBetting
+
+if TYPE_CHECKING:
+    from everhold.guarantees.intervals.base import Needs, Procedure
+    from everhold.mechanisms import Mechanism
+    from everhold.values.base import BoundQuery, Schema
+
+__all__ = ["needs_of", "procedure_for", "takes_ratios"]
+
+
+def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
+    """What the procedure of a question will have to know of the sealed rows, and to be made from the training rows.
+
+    Raises:
+        ValueError: If it is a ratio and no procedure takes it; see `takes_ratios`.
+    """
+    independent, trained = mechanism.dependence.binomial_tails, schema.training_rows > 0 and bound.trained
+    grouped = mechanism.dependence.group_column is not None
+    if bound.pair is not None and bound.pair.how == "ratio":
+        if not takes_ratios(mechanism) or not trained:
+            raise ValueError(f"{mechanism.name} has no procedure for {bound.shown!r}; expected two means")
+        return "pairs" if independent else "group_pairs"
+    if not _takes_all(mechanism) or not trained or (independent and bound.yes_no):
+        return "total"
+    return "cells" if independent else "groups" if grouped else "total"
+
+
+def procedure_for(
+    bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, training: Any = None, own_guess: bool = False
+) -> Procedure | None:
+    """The procedure of a question, or None if the mechanism rests on noise.
+
+    Args:
+        bound: The question.
+        mechanism: The one that answers.
+        schema: The rows.
+        training: What it `needs_of` the training rows where that is more than a total.
+        own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
+    """
+    if mechanism.adds_noise:
+        return None
+    needs = needs_of(bound, mechanism, schema)
+    if needs == "cells":
+        return Betting(rows=mechanism.rows, training=training)
+    if needs == "groups":
+        return GroupBetting(sizes=_sizes(mechanism), training=training)
+    if needs == "pairs":
+        return RatioBetting(rows=mechanism.rows, training=training)
+    if needs == "group_pairs":
+        return GroupRatioBetting(sizes=_sizes(mechanism), training=training)
+    rows, guessed = mechanism.rows // mechanism.parts, mechanism.rows
+    if schema.training_rows and bound.trained and not own_guess:
+        guessed = schema.training_rows
+    if mechanism.dependence.binomial_tails:
+        return (ClopperPearson if bound.yes_no else Chernoff)(rows=rows, training=guessed)
+    return Hoeffding(rows=mechanism.effective_rows(rows), training=mechanism.effective_rows(guessed))
+
+
+def takes_ratios(mechanism: Mechanism) -> bool:
+    """Whether a ratio whose values on training rows are known is one question for it; else it is two means."""
+    known = mechanism.dependence.binomial_tails or mechanism.dependence.group_column is not None
+    return _takes_all(mechanism) and known
+
+
+def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:
+    """Pairs (size, number of groups of that size)."""
+    if not isinstance(mechanism.dependence, Groups):
+        raise TypeError(f"{mechanism.dependence!r} has no sizes of groups; expected Groups")
+    return mechanism.dependence.counts
+
+
+def _takes_all(mechanism: Mechanism) -> bool:
+    """Whether the mechanism holds guesses against intervals, of whatever procedure."""
+    return mechanism.needs_guess and not mechanism.adds_noise
