@@ -73,14 +73,15 @@ class Answer(Display):
         statement: The statement that the interval rests on.
         confidence: Probability with which all intervals of this holdout hold together.
         adaptive: Whether questions may depend on earlier answers.
-        rows_worth: A sentence on what dependence between the sealed rows costs, or what the mechanism needs of them;
-            empty for independent rows of any laws.
+        rows_worth: In words, how the interval is made, and what dependence between the sealed rows costs or what the
+            mechanism needs of them.
         analyst: On whose behalf it was asked; None for the steward. Then ``remaining`` is what is left to them.
         about: What the interval is about, where that is not the population: labels drawn anew on these very rows.
         shown: The question as people read it.
         sealed: What the sealed rows themselves say; None before the study is unsealed, and where it was not kept.
         sealed_low: Lower end of the interval around it for the population's value, which is narrower; None likewise.
         sealed_high: Upper end; None likewise.
+        narrower: In words, what would make the interval narrower.
     """
 
     value: float | None
@@ -101,6 +102,7 @@ class Answer(Display):
     sealed: float | None = None
     sealed_low: float | None = None
     sealed_high: float | None = None
+    narrower: str = ""
 
     @property
     def refused(self) -> bool:
@@ -157,6 +159,12 @@ class Answer(Display):
             "the interval is about the submission itself and bounds it from one side. It cost nothing.",
             "holdout": "The answer comes from the sealed rows themselves and was paid for from the budget.",
         }
+        means = {
+            "training": "It is the training estimate, and no test score: all that the sealed rows say is that the "
+            "population's value lies in the interval.",
+            "guess": "It is the guess, and no test score: all that the sealed rows say is that the population's value "
+            "lies in the interval.",
+        }
         validity = (
             "The interval is wide enough to stay true however the next questions depend on the answers before."
             if self.adaptive
@@ -166,10 +174,12 @@ class Answer(Display):
         narrower = (
             "A smaller tolerance= for more credits, more sealed rows or fewer planned questions make it narrower."
             if "credits" in self.remaining
-            else "More sealed rows, fewer planned questions or surprises, or a lower confidence make it narrower."
+            else self.narrower
+            or "More sealed rows, fewer planned questions or surprises, or a lower confidence make it narrower."
         )
         return self._holds(self.low, self.high) + " ".join(filter(None, (
-            estimand_in_words(self.about), sources[self.source], validity, self.rows_worth, narrower
+            estimand_in_words(self.about), sources[self.source], means.get(self.source, ""), validity, self.rows_worth,
+            narrower,
         )))  # fmt: skip
 
     def _holds(self, low: float, high: float) -> str:
@@ -259,6 +269,7 @@ class QuotedPrice(Display):
         refused: Whether the question would be refused.
         answered_before: Whether it is stored already, and free.
         remaining: What is left of the budget, by name.
+        radius_unsealed: Half-width to be expected when the study is unsealed; None where that is not known or allowed.
     """
 
     question: str | None
@@ -269,6 +280,7 @@ class QuotedPrice(Display):
     refused: bool
     answered_before: bool
     remaining: Mapping[str, int]
+    radius_unsealed: float | None = None
 
     def __str__(self) -> str:
         left = left_in_words(self.remaining)
@@ -278,7 +290,8 @@ class QuotedPrice(Display):
         cost = f"costs {most:,}" if least == most else f"costs {least:,} if the guess holds, else {most:,}"
         cost = "free, because it was answered before" if self.answered_before else cost
         within = self.radius_if_charged if self.radius is None else self.radius
-        return f"within {'?' if within is None else at_most(within)}, {cost}, {left} left"
+        unsealed = "" if self.radius_unsealed is None else f" (about {at_most(self.radius_unsealed)} unsealed)"
+        return f"within {'?' if within is None else at_most(within)}{unsealed}, {cost}, {left} left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,9 +299,11 @@ class Transcript(Display):
     """Everything that was asked and answered, in order.
 
     Attributes:
-        rows: One dict for each question: sequence, asked_at, question, asked, value, low, high, source, charged.
-            Values are means of row values in [0, 1]; of a choice or a quantile the number of the candidate or bin, from
-            0, with ``within``: the regret, or the error of the level. Of a gradient lists, one mean for each
+        rows: One dict for each question: sequence, asked_at, question, asked, value, low, high, source, charged. Where
+            guesses are checked, there are ``estimate``, the bare training estimate, and ``guess``, what it became or
+            the analyst's own. Values are means of row values in [0, 1]; of a choice or a quantile the number of the
+            candidate or bin, from 0, with ``within``: the regret, or the error of the level. Of a gradient lists, one
+            mean for each
             coordinate, in which 1/2 stands for 0, with ``within``: the Euclidean half-width. Of a statistic of low
             sensitivity shares of its range. Once a question was asked on behalf of an analyst, there is ``analyst``,
             too: the name, or None for the steward. Once an answer was about something else than the population, there

@@ -78,7 +78,16 @@ Result = TypeVar("Result")
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
 _NOT_KEPT = (None, None, None)
-_TOLD = ("value", "low", "high", "source", "within")  # of an entry; a table's rounds are its own matter
+_SOME = ("estimate", "guess", "within")  # told of some questions only
+_TOLD = (
+    "value",
+    "low",
+    "high",
+    "source",
+    "estimate",
+    "guess",
+    "within",
+)  # of an entry; a table's rounds are its own matter
 
 
 @errors_leave_frames_behind
@@ -577,7 +586,7 @@ class Holdout:
         named = any(ANALYST in entry.description for entry in entries)
         if self._desk.analyst is not None:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._desk.analyst]
-        within = {"within": None} if any("within" in entry.answer for entry in entries) else {}
+        some = {name: None for name in _SOME if any(name in entry.answer for entry in entries)}
         about = [about_of(self.schema, by_position=ABOUT in entry.description) for entry in entries]
         return Transcript(
             [
@@ -586,7 +595,7 @@ class Holdout:
                     "asked_at": entry.asked_at,
                     "question": entry.question,
                     "asked": entry.description["shown"],
-                    **within,
+                    **some,
                     **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
                     **(dict(zip(UNSEALED, told.get(entry.sequence, _NOT_KEPT), strict=True)) if told else {}),
                     "charged": entry.charged,

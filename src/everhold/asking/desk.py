@@ -48,6 +48,8 @@ CLOSED_STUDY = (
 )
 """What is said to whoever asks a new question, or allots, after the end."""
 
+_SURPRISES = 20  # latest ones that guesses may learn from
+
 _REFUSED = "the budget is spent and the question was refused; nothing was charged; seal new rows"
 
 
@@ -254,6 +256,7 @@ class Desk:
             self.schema, self.mechanism, self.training,
             answered=lambda question: self.find(question) is not None,
             sealed_ids=None if (row_id := self.schema.row_id) is None else partial(self.sealed.row_ids, row_id),
+            surprises=lambda: [(entry.description, entry.answer) for entry in self.ledger.charged(_SURPRISES)],
         )  # fmt: skip
 
     def head(self) -> Head:

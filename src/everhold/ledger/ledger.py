@@ -50,6 +50,9 @@ _PAGE = (
 )
 _WANTED = func.json_each(bindparam("questions")).table_valued("value")  # one statement, however many there are
 _ANSWERED = _ENTRIES.where(_OF_HOLDOUT, entries.c.question.in_(select(_WANTED.c.value)))
+_CHARGED = (
+    _ENTRIES.where(_OF_HOLDOUT, entries.c.charged > 0).order_by(entries.c.sequence.desc()).limit(bindparam("size"))
+)
 _QUESTIONS = select(entries.c.sequence, entries.c.question).where(_OF_HOLDOUT).order_by(entries.c.sequence)
 _HEAD = select(head).where(head.c.holdout_id == bindparam("holdout"))
 _INSERT = insert(entries)
@@ -169,6 +172,16 @@ class Ledger:
             if len(rows) < size:
                 return
             start += size
+
+    def charged(self, limit: int) -> list[Entry]:
+        """The latest entries that were charged, at most so many, the newest first.
+
+        Raises:
+            IntegrityError: If one was altered.
+        """
+        with self.database.transaction() as connection, database_errors():
+            rows = connection.execute(_CHARGED, {"holdout": self.holdout, "size": limit}).all()
+        return list(map(self._entry, rows))
 
     @contextmanager
     def writing(self, questions: Sequence[Question]) -> Iterator[Page]:

@@ -174,6 +174,7 @@ class Quote:
         charged_if_confirmed: What is charged if the guess holds.
         charged_at_most: What is charged at most.
         refused: Whether the next question would be refused.
+        radius_unsealed: Half-width to be expected when the study is unsealed; None where it cannot be.
     """
 
     radius: float | None
@@ -181,6 +182,7 @@ class Quote:
     charged_if_confirmed: int
     charged_at_most: int
     refused: bool
+    radius_unsealed: float | None = None
 
 
 REFUSED = Quote(None, None, 0, 0, refused=True)
@@ -365,6 +367,14 @@ class Mechanism(ABC):
         radius = self.promise().radius
         return Quote(radius, radius, self.most_charged, self.most_charged, refused=False)
 
+    def quote_for(self, state: State, guess: float, procedure: Procedure) -> Quote:
+        """The price of a question whose guess (in units of a mean) and procedure are known; here of any."""
+        return self.quote(state)
+
+    def in_force(self, procedure: Procedure) -> Procedure:
+        """The procedure by which the interval of a question is really made; see `not_excluded`."""
+        return procedure if isinstance(procedure, OfMeans) else self.procedure
+
     def remaining(self, state: State) -> dict[str, int]:
         """What is left of the budget, by name."""
         return {"questions": max(self.queries - state.asked, 0)}
@@ -454,7 +464,7 @@ class Mechanism(ABC):
         Procedures that look at more than the mean give way to the mechanism's own `procedure`.
         """
         lows, highs = np.empty(len(low)), np.empty(len(high))
-        for procedure, places in alike([_of_means(each, self.procedure) for each in procedures]):
+        for procedure, places in alike([_of_means(self.in_force(each)) for each in procedures]):
             lows[places], highs[places] = procedure.span(low[places], high[places], np.asarray(nats)[places])
         return lows - self.rounding, highs + self.rounding
 
@@ -513,8 +523,10 @@ def alike(procedures: Sequence[AnyProcedure]) -> Iterator[tuple[AnyProcedure, ND
     yield from ((procedure, np.array(where)) for procedure, where in places.items())
 
 
-def _of_means(procedure: Procedure, instead: OfMeans) -> OfMeans:
-    return procedure if isinstance(procedure, OfMeans) else instead
+def _of_means(procedure: Procedure) -> OfMeans:
+    if isinstance(procedure, OfMeans):
+        return procedure
+    raise TypeError(f"the intervals of {procedure.name} are no functions of the mean")
 
 
 def whole(mechanism: Mechanism, *names: str) -> None:

@@ -391,6 +391,14 @@ class GuessAndCheck(ChecksGuesses):
         confirmed = concentration + float(self._allowed(concentration - self.rounding))
         return Quote(confirmed, concentration + 0.25 * math.pi / self.grid, 0, 1, refused=False)
 
+    def quote_for(self, state: State, guess: float, procedure: Procedure) -> Quote:
+        """See `Mechanism.quote_for`; the half-width unsealed is that of sealed rows like the guess."""
+        if self.quote(state).refused:
+            return REFUSED
+        expected = self.expected(state, guess, procedure)
+        confirmed, released, unsealed = map(_half, (expected.confirmed, expected.released, expected.unsealed))
+        return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed)
+
     def remaining(self, state: State) -> dict[str, int]:
         """Planned questions left, and how many more surprises the tolerance survives while they are asked."""
         return {
@@ -530,6 +538,11 @@ def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: 
             break
         chunk *= 4
     return min(found, _MOST_OVERFITS_COUNTED)
+
+
+def _half(interval: tuple[float, float]) -> float:
+    """Half of what an interval has of [0, 1]."""
+    return (min(interval[1], 1.0) - max(interval[0], 0.0)) / 2.0
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:

@@ -20,6 +20,7 @@ from everhold.ledger import Outcome
 from everhold.ledger import Question as Asked
 from everhold.mechanisms import Source
 from everhold.mechanisms.evaluations import Evaluations
+from everhold.questions.procedures import how_made, what_narrows
 from everhold.questions.question import MOST_SHOWN, Pricing, Question, Ready, Told, paying
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry
     from everhold.mechanisms import Mechanism, State
+    from everhold.mechanisms.base import Quote, Replies
     from everhold.privacy.noise import Noise
     from everhold.questions.preparation import Preparation
     from everhold.sealing.table import StoredRows
@@ -70,6 +72,7 @@ class Prepared:
         from_training: Whether the guess is the training estimate.
         tolerance: Half-width wished for, in the units of a mean over [0, 1]; nan for the planned one.
         procedure: How its interval is made; None for mechanisms that rest on noise.
+        estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
     """
 
     bound: BoundQuery
@@ -77,6 +80,7 @@ class Prepared:
     from_training: bool
     tolerance: float = math.nan
     procedure: Procedure | None = None
+    estimate: int = -1
 
 
 @dataclass(frozen=True)
@@ -149,20 +153,24 @@ class Means(Ready[Result]):
         """The mechanism's answers to the means in these rows of what was looked at."""
         every, means = seen
         state, replies = self.mechanism.answer_many(state, every.some(rows), noise)
-        outcomes = []
-        for row, value, low, high, source, charged, kept in zip(
-            rows, replies.values.tolist(), replies.lows.tolist(), replies.highs.tolist(), replies.sources.tolist(),
-            replies.charged.tolist(), np.clip(replies.sealed, 0.0, 1.0).tolist(), strict=True,
-        ):  # fmt: skip
-            trained = source == Source.GUESS and means[row].from_training
-            answer: dict[str, Any] = {
-                "value": value, "low": low, "high": high,
-                "source": "training" if trained else Source(source).name.lower(),
-            }  # fmt: skip
-            if value != value:  # refused, or silent
-                answer |= {"value": None, "low": None, "high": None}
-            outcomes.append(Outcome(answer, charged, None if kept[0] != kept[0] else tuple(kept)))
-        return state, outcomes
+        return state, [self._outcome(means[row], replies, place) for place, row in enumerate(rows)]
+
+    def _outcome(self, mean: Prepared, replies: Replies, place: int) -> Outcome:
+        """One entry of the ledger; besides the answer what makes its interval: the level and the procedure's stakes."""
+        source, nats = Source(int(replies.sources[place])), float(replies.nats[place])
+        trained = source is Source.GUESS and mean.from_training
+        told = [float(numbers[place]) for numbers in (replies.values, replies.lows, replies.highs)]
+        names = ("value", "low", "high")
+        answer: dict[str, Any] = dict.fromkeys(names) if math.isnan(told[0]) else dict(zip(names, told, strict=True))
+        answer["source"] = "training" if trained else source.name.lower()
+        if mean.procedure is not None and not math.isnan(nats):
+            procedure = self.mechanism.in_force(mean.procedure)
+            answer["node"] = {"by": procedure.name, "nats": nats, **procedure.stakes(nats)}
+        if self.mechanism.needs_guess and not self.silent:
+            answer["estimate"] = None if mean.estimate < 0 else mean.estimate / self.mechanism.steps
+            answer["guess"] = None if mean.guess < 0 else mean.guess / self.mechanism.steps
+        sealed = tuple(np.clip(replies.sealed[place], 0.0, 1.0).tolist())
+        return Outcome(answer, int(replies.charged[place]), None if math.isnan(sealed[0]) else sealed)
 
     def answers(self, told: Told) -> list[Answer]:
         """One answer for each mean, in its own units."""
@@ -179,11 +187,16 @@ class Means(Ready[Result]):
         step = self.mechanism.row_step
         value, low, high = _in_units(bound, kept["value"], kept["low"], kept["high"], row_step=step)
         sealed, sealed_low, sealed_high = _in_units(bound, *entry.sealed or (None, None, None), row_step=step)
+        made, narrower = "", ""
+        if mean.procedure is not None:
+            procedure = self.mechanism.in_force(mean.procedure)
+            made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows)
+            narrower = what_narrows(procedure, self.mechanism, kept["source"])
         return Answer(
             value, low, high, kept["source"], entry.charged, told.remaining, bound.question,
             entry.repeated, told.statement, self.mechanism.confidence, self.mechanism.adaptive,
-            self.mechanism.rows_worth(), told.analyst, about, bound.shown,
-            sealed, sealed_low, sealed_high,
+            made or self.mechanism.rows_worth(), told.analyst, about, bound.shown,
+            sealed, sealed_low, sealed_high, narrower,
         )  # fmt: skip
 
     def refusal(self, question: str, told: Told, *, about: str | None, shown: str = "") -> Answer:
@@ -205,20 +218,27 @@ class OneMean(Means[Answer]):
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Its price, in its own units."""
         (mean,), (entry,) = self.prepared, stored
-        mechanism, bound = self.mechanism, mean.bound
-        planned = mean.tolerance != mean.tolerance
-        price = mechanism.quote(state) if planned else paying(mechanism).quote_at(state, mean.tolerance)
-        width, before = abs(bound.at_one - bound.at_zero), entry is not None
+        bound, before, width = mean.bound, entry is not None, abs(mean.bound.at_one - mean.bound.at_zero)
+        price = self._price(mean, state)
         return QuotedPrice(
             question=bound.question,
             radius=None if price.radius is None else price.radius * width,
             radius_if_charged=None if price.radius_if_charged is None else price.radius_if_charged * width,
-            charged_if_confirmed=0 if before else price.charged_if_confirmed,
-            charged_at_most=0 if before else price.charged_at_most,
+            charged_if_confirmed=0 if before or self.silent else price.charged_if_confirmed,
+            charged_at_most=0 if before or self.silent else price.charged_at_most,
             refused=False,
             answered_before=before,
             remaining={},
+            radius_unsealed=None if price.radius_unsealed is None else price.radius_unsealed * width,
         )
+
+    def _price(self, mean: Prepared, state: State) -> Quote:
+        """In units of a mean over [0, 1]."""
+        if mean.tolerance == mean.tolerance:
+            return paying(self.mechanism).quote_at(state, mean.tolerance)
+        if mean.procedure is None or mean.guess < 0:
+            return self.mechanism.quote(state)
+        return self.mechanism.quote_for(state, mean.guess / self.mechanism.steps, mean.procedure)
 
 
 @dataclass(frozen=True)

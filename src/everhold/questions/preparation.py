@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,7 @@ class Preparation:
         answered: Whether a question, by its fingerprint, has been answered before.
         sealed_ids: Reads the public ids of the sealed rows, and no other column; None where rows have none.
         silent: Whether nothing is told of the questions before the study is unsealed; then none needs a guess.
+        surprises: Reads the latest surprises, newest first: descriptions and answers.
     """
 
     schema: Schema
@@ -78,6 +79,7 @@ class Preparation:
     answered: Callable[[str], bool]
     sealed_ids: Callable[[], Sequence[Any]] | None = None
     silent: bool = False
+    surprises: Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]] = tuple
 
     def silently(self) -> Preparation:
         """The same for questions of which nothing is told before the study is unsealed.
@@ -162,7 +164,8 @@ class Preparation:
             else:
                 scaled = self._own_guess(question, guess)
             procedure = self._procedure(known[place], own_guess=not trained)
-            prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure))
+            estimate = scaled if trained else -1
+            prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure, estimate=estimate))
         return prepared
 
     def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
@@ -190,7 +193,9 @@ class Preparation:
         else:
             scaled = int(part.sum()) * self.mechanism.steps // counted
         procedure = self._procedure(known, own_guess=guess is not None)
-        prepared = Prepared(bound, scaled, from_training=guess is None and counted > 0, procedure=procedure)
+        trained = guess is None and counted > 0
+        estimate = scaled if trained else -1
+        prepared = Prepared(bound, scaled, from_training=trained, procedure=procedure, estimate=estimate)
         return prepared if tolerance is None else self._wished(prepared, tolerance)
 
     def _with_training_values(self, bound: BoundQuery) -> BoundQuery:

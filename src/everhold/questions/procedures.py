@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["needs_of", "procedure_for", "takes_ratios"]
+__all__ = ["how_made", "needs_of", "procedure_for", "takes_ratios", "what_narrows"]
 
 
 def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
@@ -94,3 +94,40 @@ def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:
 def _takes_all(mechanism: Mechanism) -> bool:
     """Whether the mechanism holds guesses against intervals, of whatever procedure."""
     return mechanism.needs_guess and not mechanism.adds_noise
+
+
+def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -> str:
+    """In words for an analyst: which procedure makes the interval, why it holds, and what the rows are worth.
+
+    Args:
+        procedure: The procedure.
+        bound: The question.
+        guess: Its public guess in units of a mean; negative where there is none.
+        rows: Number of sealed rows.
+    """
+    worth = procedure.worth
+    if isinstance(procedure, GroupBetting):
+        spread = guess * (1.0 - guess) if guess >= 0.0 and bound.yes_no else 0.25
+        worth = procedure.independent_rows(spread)
+    said = f"The interval is made by {procedure.title}: {procedure.why}."
+    if not isinstance(procedure, GroupBetting | Hoeffding) or worth >= rows:
+        return said
+    return f"{said} For this question your {rows:,} rows are worth {int(worth):,} independent ones."
+
+
+def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str:
+    """In words for an analyst: what would make an interval of this procedure narrower.
+
+    Args:
+        procedure: The procedure.
+        mechanism: The mechanism that answered.
+        source: Where the answer comes from.
+    """
+    ways = ["more sealed rows", "fewer planned questions"]
+    if mechanism.needs_guess and source in ("training", "guess"):
+        ways = ["guesses from more rows", "fewer surprises before it", *ways]
+    if isinstance(procedure, Chernoff | Hoeffding) and mechanism.needs_guess:
+        ways = ["training rows that show how far its values spread", *ways]
+    end = "; unsealed at the end of the study it is narrowest" if mechanism.unsealable else ""
+    listed = f"{', '.join(ways[:-1])} or {ways[-1]}"
+    return f"{listed[0].upper()}{listed[1:]} make it narrower{end}."
