@@ -121,6 +121,14 @@ class ConditionalMean(ShareQuery):
         shown = f"mean of {what} among rows with {in_one_line(given.text)}"
         return cls(part, given, name="a conditional mean", shown=shown)
 
+    def check_texts(self, schema: Schema) -> None:
+        """Refuse a number as the condition."""
+        if isinstance(self.whole, MeanQuery) and not _is_condition(self.whole, schema):
+            raise QueryRejected(
+                f"given is {brief(self.whole.text)}, a number; expected a condition that selects rows, such as "
+                "mean('arr_delay > 60', given=\"carrier = 'UA'\"); nothing was charged"
+            )
+
     def _joint(self, schema: Schema) -> Query:
         part, given = self.part, self.whole
         if isinstance(part, MeanQuery) and isinstance(given, MeanQuery) and _is_condition(part, schema):
