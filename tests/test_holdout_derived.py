@@ -193,7 +193,8 @@ def test_a_quote_is_what_then_happens(holdout, query):
     assert price.charged_at_most == (1 if query is UA else len(query.parts(holdout.schema)))
     again = holdout.quote(query)
     assert (again.answered_before, again.charged_at_most, again.refused) == (True, 0, False)
-    assert again.radius == pytest.approx((answer.high - answer.low) / 2)
+    if query is not UA:  # one question: what a new one would get
+        assert again.radius == pytest.approx((answer.high - answer.low) / 2)
 
 
 @pytest.mark.filterwarnings("ignore::everhold.NonAdaptiveWarning")

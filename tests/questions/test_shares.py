@@ -35,7 +35,10 @@ def looked(holdout, question, guess=None):
 
 CASES = {
     "condition": (eh.mean("y = 1", given="x > 0"), lambda r: np.mean(r["y"][r["x"] > 0])),
-    "number": (eh.mean("x", low=-60, high=180, given="y = 1"), lambda r: np.mean(np.clip(r["x"], -60, 180)[r["y"] == 1])),
+    "number": (
+        eh.mean("x", low=-60, high=180, given="y = 1"),
+        lambda r: np.mean(np.clip(r["x"], -60, 180)[r["y"] == 1]),
+    ),
     "function": (
         eh.mean(lambda t: np.clip(t["x"] / 100, 0, 1), given="y = 1", name="f"),
         lambda r: np.mean(np.clip(r["x"] / 100, 0, 1)[r["y"] == 1]),
