@@ -85,11 +85,11 @@ def test_every_mechanism_gives_intervals_that_contain_the_population(tmp_path, m
 
 
 def test_a_derived_question_has_its_own_digest_and_its_parts_are_in_the_transcript(holdout):
-    answer = holdout.ask(UA)
+    answer = holdout.ask(SPREAD)
     listed = [entry["question"] for entry in holdout.transcript().to_rows()]
-    assert listed == [part.bind(holdout.schema).question for part in UA.parts(holdout.schema)]
+    assert listed == [part.bind(holdout.schema).question for part in SPREAD.parts(holdout.schema)]
     assert answer.question not in listed
-    again = holdout.ask(UA)
+    again = holdout.ask(SPREAD)
     assert (again.question, again.value, again.charged, again.repeated) == (answer.question, answer.value, 0, True)
     assert set(answer.to_dict()) == {"value", "low", "high", "source", "charged", "remaining", "question"}
     assert answer.remaining == holdout.remaining
@@ -190,10 +190,11 @@ def test_a_quote_is_what_then_happens(holdout, query):
     assert (price.question, price.refused, price.answered_before) == (answer.question, False, False)
     assert answer.charged == price.charged_if_confirmed == 0
     assert (answer.high - answer.low) / 2 <= price.radius * (1 + 1e-9)
-    assert price.charged_at_most == len(query.parts(holdout.schema))
+    assert price.charged_at_most == (1 if query is UA else len(query.parts(holdout.schema)))
     again = holdout.quote(query)
     assert (again.answered_before, again.charged_at_most, again.refused) == (True, 0, False)
-    assert again.radius == pytest.approx((answer.high - answer.low) / 2)
+    if query is not UA:  # one question: what a new one would get
+        assert again.radius == pytest.approx((answer.high - answer.low) / 2)
 
 
 @pytest.mark.filterwarnings("ignore::everhold.NonAdaptiveWarning")

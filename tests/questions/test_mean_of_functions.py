@@ -49,9 +49,11 @@ def test_a_number_needs_a_range_unless_it_cannot_leave_one():
         mean("case when x > 1 then 0.5 else 2 end").bind(SCHEMA)
 
 
-def test_given_takes_no_range():
-    with pytest.raises(QueryRejected, match="given takes a condition"):
-        mean("x > 1", low=0, high=1, given="flag")
+def test_a_number_with_a_range_may_be_asked_among_some_rows():
+    both, share = mean("x", low=-1, high=3, given="flag").parts(SCHEMA)
+    assert (both.bind(SCHEMA).pair.how, share.bind(SCHEMA).yes_no) == ("within", True)
+    with pytest.raises(QueryRejected, match="only one end of the range"):
+        mean("x", low=0, given="flag").parts(SCHEMA)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.floats(0, 1))

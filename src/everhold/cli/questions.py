@@ -51,7 +51,7 @@ class Spelled:
         Raises:
             Misuse: If not.
         """
-        given = {name: value for name, value in options.items() if value not in (None, [], False)}
+        given = {name: value for name, value in options.items() if not (value is None or value is False or value == [])}
         wrapping = [kind for kind in KINDS if kind.several and kind.name in given]
         chosen = wrapping or [kind for kind in KINDS if kind.name in given]
         rows = [(kind, subject) for kind in _ROWWISE for subject in given.get(kind.name, ())]

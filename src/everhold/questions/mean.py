@@ -75,6 +75,11 @@ def _is_condition(asked: MeanQuery, schema: Schema) -> bool:
     return parsed(asked.text, schema).kind is ColumnKind.BOOLEAN
 
 
+def _in_words(asked: MeanQuery) -> str:
+    """The text as people read it, whatever it is: it is refused when it is read."""
+    return in_one_line(asked.text) if isinstance(asked.text, str) else brief(asked.text)
+
+
 def in_one_line(text: str) -> str:
     """An expression as people read it: with single spaces, except in what is quoted."""
     return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text).strip()
@@ -117,9 +122,17 @@ class ConditionalMean(ShareQuery):
     @classmethod
     def of(cls, part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
         """The mean of one text or function among the rows that meet another text."""
-        what = part.shown if isinstance(part, StatisticalQuery) else in_one_line(part.text)
-        shown = f"mean of {what} among rows with {in_one_line(given.text)}"
+        what = part.shown if isinstance(part, StatisticalQuery) else _in_words(part)
+        shown = f"mean of {what} among rows with {_in_words(given)}"
         return cls(part, given, name="a conditional mean", shown=shown)
+
+    def check_texts(self, schema: Schema) -> None:
+        """Refuse a number as the condition."""
+        if isinstance(self.whole, MeanQuery) and not _is_condition(self.whole, schema):
+            raise QueryRejected(
+                f"given is {brief(self.whole.text)}, a number; expected a condition that selects rows, such as "
+                "mean('arr_delay > 60', given=\"carrier = 'UA'\"); nothing was charged"
+            )
 
     def _joint(self, schema: Schema) -> Query:
         part, given = self.part, self.whole

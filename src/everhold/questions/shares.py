@@ -82,6 +82,7 @@ class ShareQuery(DerivedQuery):
         """One question where the mechanism takes it, and two means where not."""
         asked: ShareQuery = replace(self, part=_placed(preparation, self.part), whole=_placed(preparation, self.whole))
         mechanism, schema = preparation.mechanism, preparation.schema
+        asked.check_texts(schema)
         if takes_ratios(mechanism) and schema.training_rows:
             bound = asked.joined(preparation.parsed(asked.part), preparation.parsed(asked.whole))
             if bound.trained:
@@ -107,6 +108,7 @@ class ShareQuery(DerivedQuery):
 
     def bind(self, schema: Schema) -> BoundDerived:
         """Two means: that of the numerator within the denominator, and that of the denominator."""
+        self.check_texts(schema)
         part, whole = self.part.bind(schema), self.whole.bind(schema)
         self._check(whole)
         ends = part.at_zero, part.at_one
@@ -117,6 +119,13 @@ class ShareQuery(DerivedQuery):
             combine=lambda parts: _between(ratio(parts[0], parts[1]), *ends),
             shown=self._in_words(part, whole),
         )
+
+    def check_texts(self, schema: Schema) -> None:
+        """Refuse texts that cannot be meant as numerator and denominator.
+
+        Raises:
+            QueryRejected: If they cannot. Nothing is charged.
+        """
 
     def _joint(self, schema: Schema) -> Query:
         """The numerator within the denominator, as one question."""
