@@ -173,16 +173,11 @@ def make_certificate(
         unsealed: Number of answers whose sealed numbers were told.
         issued: When; now, by default.
     """
+    state = state_from(head.state, record.configuration)
     facts = {
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
         **_holdout_facts(record, also_sealed_as),
-        **_account_facts(
-            head,
-            sources,
-            by_position,
-            unsealed,
-            left=left_of(mechanism, state_from(head.state, record.configuration), closed=head.accounts.closed),
-        ),
+        **_account_facts(head, sources, by_position, unsealed, mechanism=mechanism, state=state),
         "issue": {
             "software": SOFTWARE,
             "version": software_version(),
@@ -269,10 +264,11 @@ def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, in
 
 
 def _account_facts(
-    head: Head, sources: Mapping[str, int], by_position: int, unsealed: int, *, left: Mapping[str, int]
+    head: Head, sources: Mapping[str, int], by_position: int, unsealed: int, *, mechanism: Mechanism, state: State
 ) -> dict[str, dict[str, Any]]:
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
+    left = left_of(mechanism, state, closed=accounts.closed)
     return {
         "account": {
             "asked": head.asked,
@@ -285,6 +281,7 @@ def _account_facts(
             "left": {name: int(count) for name, count in left.items()},
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
             **({"lost": accounts.lost} if accounts.recoveries else {}),
+            **({"labels": state.labels} if state.labels else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": unsealed}} if accounts.closed else {}),
         },
         "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},

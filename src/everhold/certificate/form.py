@@ -138,6 +138,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "allotments": _object(acts=_count, analysts=_list(_allotted)),
         "lost": _object(recoveries=_count, questions=_count, charges=_count),
         "unsealed": _object(acts=_count, answers=_count),
+        "labels": lambda value: _count(value) and value != 0,
     },
 }
 """Facts that only some certificates have: so all earlier ones keep their shape."""
