@@ -19,6 +19,7 @@ from everhold.asking.budget import (
     warn_of_promises,
 )
 from everhold.asking.desk import CLOSED_STUDY, Desk, first_noise
+from everhold.asking.gate import Gate, certified_gates, described_gate, open_gate
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.asking.unsealing import disclosed, losing_their_promise, unseal
@@ -36,6 +37,7 @@ from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak
 from everhold.private_files import make_private
 from everhold.questions.means import Query
 from everhold.questions.question import Question
+from everhold.sealing.champions import Champions
 from everhold.sealing.configuration import (
     bound_state,
     check_settings,
@@ -355,6 +357,39 @@ class Holdout:
         view._desk = self._desk.on_behalf_of(name)
         return view
 
+    def gate(
+        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
+        name: str = "gate", training: Any = None,
+    ) -> Gate:  # fmt: skip
+        """A champion that gives way only to challengers that are proved to be better: keep or revert.
+
+        Every promotion is proved, all of them at once, however many challengers failed in between and however they were
+        chosen. A promotion costs a surprise; a challenger that is not promoted costs nothing but one of the planned
+        questions, and *kept* promises nothing. All processes that open the same gate share its champion.
+
+        Args:
+            metric: What is compared: `accuracy`, `error`, `brier`, or their names; or a function from a candidate to
+                such a question, as ``lambda model: eh.risk(model, "log", high=5)``. May be left out for a gate that is
+                there already.
+            champion: The model to beat: a fitted estimator, or predictions as the metric takes them. Needed the first
+                time; later, the same one again opens the same gate, or None.
+            margin: A challenger has to be better by more than this, in the metric's units.
+            challenges: Most challenges that this gate answers; None for as many as the holdout's budget pays.
+            name: Of the gate; a holdout may have several, and all share its budget.
+            training: The champion's predictions for the training rows, where it is no estimator.
+
+        Raises:
+            QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
+            ValueError: If the name or the limit cannot be used.
+        """
+        champions = Champions.of(
+            self._folder, holdout=self._desk.record.id, rows=self._desk.schema.rows, seal_key=self._desk.key.seal_key
+        )
+        return open_gate(
+            self._desk, champions, metric=metric, champion=champion, training=training, margin=margin,
+            challenges=challenges, name=name,
+        )  # fmt: skip
+
     def allotments(self) -> Allotments:
         """Which analysts may spend how much, what they have spent, and the acts by which the steward said so."""
         head = self._desk.head()
@@ -494,7 +529,7 @@ class Holdout:
         remaining, parts = self._desk.remaining(head.state), Accounts.from_state(head.state).parts
         asking = {} if self._desk.analyst is None else {ANALYST: self._desk.analyst}
         allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
-        lost = head.accounts.lost
+        lost, gates = head.accounts.lost, [described_gate(gate) for gate in head.accounts.gates.by_name.values()]
         return {
             "name": self._desk.record.name,
             **asking,
@@ -514,6 +549,7 @@ class Holdout:
             "charged": head.charged,
             "remaining": remaining,
             **allotted,
+            **({"gates": gates} if gates else {}),
             **({"lost": lost} if lost else {}),
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
         }
@@ -594,4 +630,5 @@ class Holdout:
             desk.record, mechanism=desk.mechanism, head=head, sources=Counter(source for source, _ in asked),
             by_position=sum(by_position for _, by_position in asked), key=desk.key,
             also_sealed_as=also_sealed_as(desk.store, desk.record), unsealed=len(disclosed(every)),
+            gates=certified_gates(head.accounts, every),
         )  # fmt: skip

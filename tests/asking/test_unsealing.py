@@ -167,6 +167,7 @@ def test_a_second_unsealing_tells_the_same_and_writes_nothing(study, tmp_path):
         lambda study: study.analyst("team-a").quote("delay > 77"),
         lambda study: study.allot("team-a", questions=5),
         lambda study: study.allot("team-b", questions=5),
+        lambda study: study.gate("accuracy", champion=[0, 1] * 498 + [0]),
     ],
 )
 def test_nothing_new_is_answered_or_allotted_afterwards(study, use):

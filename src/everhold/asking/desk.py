@@ -18,6 +18,7 @@ from everhold.errors import BudgetExhausted, EverholdError, IntegrityError, Quer
 from everhold.ledger import Question as Asked
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.chain import canonical
+from everhold.ledger.gates import VERDICTS
 from everhold.privacy.noise import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.questions.preparation import Preparation
 from everhold.questions.question import Pricing, Told
@@ -88,6 +89,7 @@ class Desk:
 
         Raises:
             QueryRejected: If one of its entries is new and the study was unsealed. Nothing is charged.
+            Outdated: If the question is about something that changed since it was prepared; nothing was answered.
         """
         entries: list[Committed | None] = [None] * len(ready.asked)
         data, places = None, [0]
@@ -138,6 +140,7 @@ class Desk:
     def _paid(self, ready: Ready[Any], state: State, accounts: Accounts, count: int) -> int:
         """How many of so many new entries are surely paid for, from public state; all or none of a whole."""
         paid = affordable(state, accounts, self.analyst, count, pricing=ready.pricing)
+        paid = min(paid, ready.room(accounts, count))
         return 0 if ready.whole and paid < count else paid
 
     def _answer(self, ready: Ready[Any], order: Sequence[int], page: Page, places: Sequence[int], seen: Any) -> None:
@@ -158,10 +161,14 @@ class Desk:
         row_of = dict(zip(places, range(len(places)), strict=True))
         rows = [row for index in page.new if (row := row_of.get(order[index])) is not None]
         outcomes: list[Outcome] = []
-        while batch := rows[len(outcomes) :][: self._paid(ready, state, accounts, len(page.new) - len(outcomes))]:
+        while left := rows[len(outcomes) :]:
+            batch = left[: self._paid(ready, state, accounts, len(page.new) - len(outcomes))]
+            if not batch:
+                break
             noise = noise_for(self.record, state, [ready.asked[places[row]].fingerprint for row in batch], key=self.key)
             state, made = ready.draw(state, seen, batch, noise)
             self._charge(accounts, made, most=ready.pricing.most)
+            _settle(accounts, [ready.asked[places[row]] for row in batch], made)
             outcomes += made
         if outcomes:
             made_of = dict(zip((places[row] for row in rows), outcomes, strict=False))
@@ -308,6 +315,13 @@ def _check_open(accounts: Accounts, *, new: int) -> None:
     """
     if accounts.closed and new:
         raise QueryRejected(CLOSED_STUDY)
+
+
+def _settle(accounts: Accounts, lines: Sequence[Asked], made: Sequence[Outcome]) -> None:
+    """Count challenges where they belong, and let whoever was promoted be the champion."""
+    for line, outcome in zip(lines, made, strict=True):
+        if outcome.answer["source"] in VERDICTS:
+            accounts.gates.replay(line.description, outcome.answer["source"])
 
 
 def _price_of_any(price: Quote) -> QuotedPrice:

@@ -158,6 +158,7 @@ def make_certificate(
     key: StewardKey,
     also_sealed_as: Sequence[str] = (),
     unsealed: int = 0,
+    gates: Sequence[Mapping[str, Any]] = (),
     issued: datetime | None = None,
 ) -> Certificate:
     """State what a holdout promises and what was spent, and sign it.
@@ -171,13 +172,14 @@ def make_certificate(
         key: The steward's.
         also_sealed_as: Other holdouts of the same storage with the same rows.
         unsealed: Number of answers whose sealed numbers were told.
+        gates: The gates with all their promotions, as `everhold.asking.gate.certified_gates` gives them.
         issued: When; now, by default.
     """
     state = state_from(head.state, record.configuration)
     facts = {
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
         **_holdout_facts(record, also_sealed_as),
-        **_account_facts(head, sources, by_position, unsealed, mechanism=mechanism, state=state),
+        **_account_facts(head, sources, by_position, unsealed, mechanism=mechanism, state=state, gates=gates),
         "issue": {
             "software": SOFTWARE,
             "version": software_version(),
@@ -264,7 +266,14 @@ def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, in
 
 
 def _account_facts(
-    head: Head, sources: Mapping[str, int], by_position: int, unsealed: int, *, mechanism: Mechanism, state: State
+    head: Head,
+    sources: Mapping[str, int],
+    by_position: int,
+    unsealed: int,
+    *,
+    mechanism: Mechanism,
+    state: State,
+    gates: Sequence[Mapping[str, Any]],
 ) -> dict[str, dict[str, Any]]:
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
@@ -283,6 +292,7 @@ def _account_facts(
             **({"lost": accounts.lost} if accounts.recoveries else {}),
             **({"labels": state.labels} if state.labels else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": unsealed}} if accounts.closed else {}),
+            **({"gates": [dict(gate) for gate in gates]} if gates else {}),
         },
         "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
     }

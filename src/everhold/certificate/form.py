@@ -102,6 +102,11 @@ def _by_source(value: object) -> bool:
 
 
 _texts = _list(_text)
+_promoted = _object(sequence=_count, challenger=_hash, over=_hash)
+_gate = _object(
+    gate=_text, metric=_text, margin=_number, limit=_optional(_count), first=_hash, challenges=_count,
+    promotions=_list(_promoted),
+)  # fmt: skip
 _allotted = _object(analyst=_text, asked=_count, questions=_count, charged=_count, charges=_count)
 _FACTS: dict[str, dict[str, Fits]] = {
     "promise": {
@@ -139,6 +144,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "lost": _object(recoveries=_count, questions=_count, charges=_count),
         "unsealed": _object(acts=_count, answers=_count),
         "labels": lambda value: _count(value) and value != 0,
+        "gates": _list(_gate),
     },
 }
 """Facts that only some certificates have: so all earlier ones keep their shape."""

@@ -16,7 +16,7 @@ from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["Block", "outline", "render_fragment", "render_page"]
 
@@ -213,12 +213,28 @@ def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "labels" in account:
         yield "what surprises have told costs later questions, in nats", shown(account["labels"] / 1e6)
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
+    yield from _gate_items(account.get("gates", ()))
     allotments = account.get("allotments")
     if allotments is not None:
         yield "acts of the steward in the ledger", shown(allotments["acts"])
         for part in allotments["analysts"]:
             asked, questions, charged, charges = (shown(part[name]) for name in _SPENDING)
             yield f"analyst {part['analyst']!r}", f"questions {asked} of {questions}, charged {charged} of {charges}"
+
+
+def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for gate in gates:
+        limit = "" if gate["limit"] is None else f" of {shown(gate['limit'])}"
+        yield (
+            f"gate {gate['gate']!r}",
+            f"{gate['metric']}, margin {at_least(gate['margin'])}, challenges {shown(gate['challenges'])}{limit}, "
+            f"promotions {shown(len(gate['promotions']))}, first champion {gate['first']}",
+        )
+        for promotion in gate["promotions"]:
+            yield (
+                f"gate {gate['gate']!r}, promoted in entry {shown(promotion['sequence'])}",
+                f"{promotion['challenger']} is better than {promotion['over']} by more than {at_least(gate['margin'])}",
+            )
 
 
 def _labelled(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -9,6 +9,7 @@ nobody knows on whose behalf, it takes back what was left of all allotments.
 
 The last act of a study has the source `UNSEALING` and holds all sealed numbers. After it no question is answered and
 nothing is allotted any more; nor after a recovery that says that an unsealing was lost.
+Gates (`everhold.ledger.gates`) are kept beside the allotments in the same way.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from everhold.errors import IntegrityError
+from everhold.ledger.gates import GATE, PROMOTED, VERDICTS, Gates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +47,7 @@ RECOVERY = "recovery"
 UNSEALING = "unsealing"
 """Source of the "answer" of an entry that closes the study and tells all sealed numbers."""
 
-ACTS = frozenset({ACT, RECOVERY, UNSEALING})
+ACTS = frozenset({ACT, RECOVERY, UNSEALING, GATE})
 """Sources of entries that are no questions."""
 
 ANALYST = "analyst"
@@ -108,6 +110,7 @@ class Accounts:
         lost_charges: What they were charged.
         closed: Whether the study is over: nothing new is answered or allotted.
         unsealings: How many entries are unsealings, 0 or 1; none if the one that closed the study was lost.
+        gates: The gates and their champions.
     """
 
     acts: int = 0
@@ -118,17 +121,18 @@ class Accounts:
     lost_charges: int = 0
     closed: bool = False
     unsealings: int = 0
+    gates: Gates = field(default_factory=Gates)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Accounts:
-        """The accounts that a sealed state carries; none in ledgers without allotments.
+        """The accounts that a sealed state carries; none in ledgers without allotments and gates.
 
         Raises:
             IntegrityError: If they are not what everhold writes.
         """
-        stored = state.get(_KEY)
+        stored, gates = state.get(_KEY), Gates.from_state(state)
         if stored is None:
-            return cls()
+            return cls(gates=gates)
         try:
             parts = [Allotment(*line) for line in stored["analysts"]]
             found = cls(stored["acts"], {part.analyst: part for part in parts}, *stored.get("lost", (0, 0, 0, 0)))
@@ -146,11 +150,12 @@ class Accounts:
                 "the allotments in the ledger's head are not what everhold wrote; expected an unaltered ledger; "
                 "nothing was charged; verify the ledger"
             )
+        found.gates = gates
         return found
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The state with these accounts in it; unchanged if there never was an act."""
-        return {**state, _KEY: self._stored()} if self._any else dict(state)
+        return self.gates.into({**state, _KEY: self._stored()} if self._any else state)
 
     @property
     def _any(self) -> bool:
@@ -211,7 +216,8 @@ class Accounts:
 
     def questions_among(self, entries: int) -> int:
         """How many different questions were asked: every entry is one but for acts, and lost ones count."""
-        return entries - self.acts - self.recoveries - self.unsealings + self.lost_questions
+        acts = self.acts + self.recoveries + self.unsealings + len(self.gates)
+        return entries - acts + self.lost_questions
 
     def spend(self, analyst: str, *, asked: int, charged: int) -> None:
         """Count what an analyst was answered.
@@ -252,15 +258,28 @@ class Accounts:
                     self.acts += 1
                     return "the allotment is malformed"
                 self.allot(name, questions, charges)
+            elif source == GATE:
+                self.gates.replay(description, source)
             elif isinstance(name, str) and self.acts:  # before the first act it is a word of the question's own
                 self.spend(name, asked=1, charged=charged)
         except ValueError as fault:
-            return f"{'the study went on' if source == UNSEALING else 'the allotments were not kept'}: {fault}"
+            kept = {UNSEALING: "the study went on", GATE: "the gates were not kept"}
+            return f"{kept.get(str(source), 'the allotments were not kept')}: {fault}"
+        return self._replay_challenge(description, source, charged) if source in VERDICTS else None
+
+    def _replay_challenge(self, description: Mapping[str, Any], source: object, charged: int) -> str | None:
+        try:
+            if charged != (source == PROMOTED):
+                raise ValueError("a promotion costs one surprise, and nothing else is charged")
+            self.gates.replay(description, source)
+        except ValueError as fault:
+            return f"the gates were not kept: {fault}"
         return None
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
         """Whether a head's state carries exactly these accounts."""
-        return bool(state.get(_KEY) == (self._stored() if self._any else None))
+        kept = bool(state.get(_KEY) == (self._stored() if self._any else None))
+        return kept and self.gates.agree_with(state)
 
 
 def _is_sound(part: Allotment) -> bool:
