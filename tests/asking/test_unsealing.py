@@ -167,10 +167,11 @@ def test_a_second_unsealing_tells_the_same_and_writes_nothing(study, tmp_path):
         lambda study: study.analyst("team-a").quote("delay > 77"),
         lambda study: study.allot("team-a", questions=5),
         lambda study: study.allot("team-b", questions=5),
+        lambda study: study.gate("accuracy", champion=[0, 1] * 498 + [0]),
     ],
 )
 def test_nothing_new_is_answered_or_allotted_afterwards(study, use):
-    study.allot("team-a", questions=3)
+    study.allot("team-a", questions=3, charges=0)
     study.unseal()
     before = everything(study)
     with pytest.raises(QueryRejected, match=r"the study was unsealed.*nothing was charged or changed"):
@@ -313,11 +314,11 @@ def test_mechanisms_whose_questions_have_no_interval_of_their_own_are_refused(tm
 
 def test_neither_an_analyst_nor_a_study_without_questions_is_unsealed(tmp_path):
     with create(tmp_path) as study:
-        study.allot("team-a", questions=3)
+        study.allot("team-a", questions=3, charges=0)
         before = everything(study)
         with pytest.raises(QueryRejected, match="expected a study in which something was asked"):
             study.unseal()
-        study.analyst("team-a").ask(OPEN)
+        study.analyst("team-a").ask(OPEN, silent=True)
         with pytest.raises(QueryRejected, match="an analyst cannot unseal"):
             study.analyst("team-a").unseal()
         assert study._desk.head().sequence == before[0].sequence + 1

@@ -175,17 +175,11 @@ def make_certificate(
         gates: The gates with all their promotions, as `everhold.asking.gate.certified_gates` gives them.
         issued: When; now, by default.
     """
+    state = state_from(head.state, record.configuration)
     facts = {
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
         **_holdout_facts(record, also_sealed_as),
-        **_account_facts(
-            head,
-            sources,
-            by_position,
-            unsealed,
-            left=left_of(mechanism, state_from(head.state, record.configuration), closed=head.accounts.closed),
-            gates=gates,
-        ),
+        **_account_facts(head, sources, by_position, unsealed, mechanism=mechanism, state=state, gates=gates),
         "issue": {
             "software": SOFTWARE,
             "version": software_version(),
@@ -277,11 +271,13 @@ def _account_facts(
     by_position: int,
     unsealed: int,
     *,
-    left: Mapping[str, int],
+    mechanism: Mechanism,
+    state: State,
     gates: Sequence[Mapping[str, Any]],
 ) -> dict[str, dict[str, Any]]:
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
+    left = left_of(mechanism, state, closed=accounts.closed)
     return {
         "account": {
             "asked": head.asked,
@@ -294,6 +290,7 @@ def _account_facts(
             "left": {name: int(count) for name, count in left.items()},
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
             **({"lost": accounts.lost} if accounts.recoveries else {}),
+            **({"labels": state.labels} if state.labels else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": unsealed}} if accounts.closed else {}),
             **({"gates": [dict(gate) for gate in gates]} if gates else {}),
         },

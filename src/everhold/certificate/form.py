@@ -143,6 +143,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "allotments": _object(acts=_count, analysts=_list(_allotted)),
         "lost": _object(recoveries=_count, questions=_count, charges=_count),
         "unsealed": _object(acts=_count, answers=_count),
+        "labels": lambda value: _count(value) and value != 0,
         "gates": _list(_gate),
     },
 }

@@ -210,6 +210,8 @@ def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "unsealed" in account:
         yield "unsealed answers", shown(account["unsealed"]["answers"])
     yield from _labelled({"charged": account["charged"]})
+    if "labels" in account:
+        yield "what surprises have told costs later questions, in nats", shown(account["labels"] / 1e6)
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
     yield from _gate_items(account.get("gates", ()))
     allotments = account.get("allotments")

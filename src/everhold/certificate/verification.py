@@ -226,7 +226,7 @@ def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:
 
 def _state_of(document: Mapping[str, Any]) -> State:
     account = document["account"]
-    return State(asked=account["asked"], charged=account["charged"])
+    return State(asked=account["asked"], charged=account["charged"], labels=account.get("labels", 0))
 
 
 def _unreachable(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
