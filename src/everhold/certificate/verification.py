@@ -13,6 +13,7 @@ from everhold.certificate.document import (
     Certificate,
     digest,
     entering_numbers,
+    left_of,
     privacy_facts,
     signed_message,
     software_version,
@@ -23,7 +24,7 @@ from everhold.certificate.words import add_words
 from everhold.dependence import MODELS, dependence_from_dict
 from everhold.display import Display
 from everhold.estimand import PUBLIC
-from everhold.mechanisms import MECHANISMS, State, mechanism_from_dict
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, State, mechanism_from_dict
 from everhold.sealing.keys import signature_holds
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
             warnings.simplefilter("ignore")
             mechanism = _mechanism_of(document)
             promise = mechanism.promise()
-            left = mechanism.remaining(_state_of(document))
+            left = left_of(mechanism, _state_of(document), closed="unsealed" in document["account"])
             unreachable = list(_unreachable(document, mechanism))
     except Exception:  # parameters from a hostile file may break numerical code anywhere
         findings.append(
@@ -274,12 +275,20 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "there are allotments or losses, and no act of the steward that set or counted them"
     allotments = account.get("allotments", {"acts": 0, "analysts": []})
     lost = account.get("lost", {"recoveries": 0, "questions": 0, "charges": 0})
-    questions = head["sequence"] - allotments["acts"] - lost["recoveries"] + lost["questions"]
-    if account["asked"] != questions or account["asked"] != sum(account["by_source"].values()) + lost["questions"]:
+    unsealed, gates = account.get("unsealed", {"acts": 0, "answers": 0}), account.get("gates", ())
+    acts = allotments["acts"] + lost["recoveries"] + unsealed["acts"] + len(gates)
+    questions = head["sequence"] - acts + lost["questions"]
+    told = sum(account["by_source"].values()) + sum(gate["challenges"] for gate in gates)
+    if account["asked"] != questions or account["asked"] != told + lost["questions"]:
         yield "the counts of questions do not agree with each other or with the ledger's head"
     kind, queries = MECHANISMS.get(document["mechanism"]["name"]), document["mechanism"]["queries"]
     if kind is not None:  # else it is said elsewhere that there is no such mechanism
         yield from _spending_findings(kind, account, lost=lost["charges"], queries=queries)
+    if "unsealed" in account:
+        yield from _unsealing_findings(
+            kind, unsealed, kept=account["asked"] - lost["questions"], lost=account.get("lost")
+        )
+    yield from _gate_findings(document)
     yield from _allotment_findings(allotments, answered=account["asked"], charged=account["charged"])
 
 
@@ -287,15 +296,61 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
     """Whether a mechanism of this kind gives such answers at such a price."""
     by_source = account["by_source"]
     taken, standing = by_source.get("holdout", 0), by_source.get("standing", 0)
+    taken += sum(len(gate["promotions"]) for gate in account.get("gates", ()))
     yield from kind.mispriced(charged=account["charged"], taken=taken, lost=lost, queries=queries)
+    if by_source.get("silent", 0) and not kind.unsealable:
+        yield "there are silent answers, and with this mechanism nothing is ever told of them"
     if standing and "standing" not in kind.sources:
         yield "there are answers of a kind that the mechanism does not give"
-    if standing and not taken:
+    if standing and not by_source.get("holdout", 0):
         yield "the best so far was shown before there was one"
     if (by_source.get("training", 0) or by_source.get("guess", 0)) and not kind.needs_guess:
         yield "there are confirmed guesses, and the mechanism confirms none"
     if account["asked"] > queries and not kind.beyond_the_plan:
         yield "more questions were answered than were planned"
+
+
+def _unsealing_findings(
+    kind: type[Mechanism] | None, unsealed: Mapping[str, int], *, kept: int, lost: Mapping[str, int] | None
+) -> Iterator[str]:
+    """Whether such a study can have been unsealed, and so many of its answers."""
+    if kind is not None and not kind.unsealable:
+        yield "the study is said to be unsealed, and with this mechanism none can be"
+    if unsealed["acts"] > 1 or (not unsealed["acts"] and lost is None):
+        yield "the study is said to be closed, and there is no act of the steward that unsealed it, or more than one"
+    if unsealed["answers"] > kept or (unsealed["answers"] > 0) != (unsealed["acts"] > 0):
+        yield "the number of unsealed answers does not agree with those of acts and questions"
+
+
+def _gate_findings(document: Mapping[str, Any]) -> Iterator[str]:
+    """Whether gates can have been challenged and their champions promoted as it is said."""
+    account = document["account"]
+    gates = account.get("gates")
+    if gates is None:
+        return
+    if not gates or len({gate["gate"] for gate in gates}) != len(gates):
+        yield "the gates are not one or more, each with a name of its own"
+    if document["mechanism"]["name"] != GuessAndCheck.name or document["rows"]["label"] is None:
+        yield "there are gates, and with these rows and this mechanism they are refused"
+    sequences = [promotion["sequence"] for gate in gates for promotion in gate["promotions"]]
+    if len(set(sequences)) != len(sequences) or any(
+        not 1 < sequence <= document["ledger_head"]["sequence"] for sequence in sequences
+    ):
+        yield "two promotions are said to be one entry of the ledger, or one that it does not have"
+    for gate in gates:
+        most = gate["challenges"] if gate["limit"] is None else gate["limit"]
+        if not len(gate["promotions"]) <= gate["challenges"] <= most or gate["margin"] < 0:
+            yield "a gate promoted more often than it was challenged, or answered more challenges than its limit"
+        yield from _succession_findings(gate)
+
+
+def _succession_findings(gate: Mapping[str, Any]) -> Iterator[str]:
+    promotions = gate["promotions"]
+    if [promotion["sequence"] for promotion in promotions] != sorted(promotion["sequence"] for promotion in promotions):
+        yield "the promotions of a gate are not in the order of the ledger"
+    champions = [gate["first"], *(promotion["challenger"] for promotion in promotions)]
+    if [promotion["over"] for promotion in promotions] != champions[:-1]:
+        yield "a challenger was promoted over another model than the champion of its gate"
 
 
 def _allotment_findings(allotments: Mapping[str, Any], *, answered: int, charged: int) -> Iterator[str]:

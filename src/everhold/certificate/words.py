@@ -133,7 +133,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     words: dict[str, dict[str, Any]] = {
         "promise": {
             "sentence": _sentence(facts, kind, simulation=simulation),
-            "explanation": _explanation(facts["promise"], kind, rows),
+            "explanation": [*_explanation(facts["promise"], kind, rows), *_gates(facts["account"].get("gates"), rows)],
         },
         "assumptions": {
             "always": [
@@ -213,6 +213,19 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
             f"{at_least(promise['spends_only_beyond'])} away from {_value(rows)}."
         )
     return said
+
+
+def _gates(gates: object, rows: Mapping[str, Any]) -> list[str]:
+    """What promotions prove; nothing where there is no gate."""
+    if not gates:
+        return []
+    return [
+        "A gate has a champion, which gives way only to a challenger that is proved to be better. With the same "
+        "probability, together with all answers, every promotion that is listed in this certificate is true: by the "
+        f"gate's metric, {_value(rows)} of the challenger is better than that of the champion before by more than the "
+        "margin, however many other challengers failed and however all of them were chosen. That a champion was kept "
+        "promises nothing. A model is named by the SHA-256 of the question about it."
+    ]
 
 
 def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:

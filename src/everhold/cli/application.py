@@ -13,9 +13,11 @@ from everhold.cli import (
     certificate,
     dependence,
     diagnose,
+    gate,
     holdouts,
     ledger,
     plan,
+    unsealing,
 )
 from everhold.cli.failures import CommandGroup
 
@@ -81,7 +83,7 @@ def everhold(
     """
 
 
-_MODULES = (plan, holdouts, allotments, diagnose, dependence, ledger, certificate)
+_MODULES = (plan, holdouts, allotments, gate, unsealing, diagnose, dependence, ledger, certificate)
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)
 for point in entry_points(group="everhold.commands"):  # of other distributions, such as everhold-lab

@@ -488,7 +488,7 @@ class _Run:
     def tell(self, replies: Replies, start: int, count: int) -> None:
         """Replies to the first questions, none of which is a surprise."""
         where = slice(start, start + count)
-        replies.sealed[where], replies.nats[where] = self.sealed[:count], self.nats[:count]
+        replies.sealed[where], replies.nats[where] = np.clip(self.sealed[:count], 0.0, 1.0), self.nats[:count]
         if self.questions.silent:
             replies.sources[where] = Source.SILENT
             return
@@ -501,7 +501,7 @@ class _Run:
     def tell_surprise(self, replies: Replies, position: int, place: int) -> int:
         """The reply to a surprise; returns what its label costs, in millionths of a nat."""
         where, mechanism, nats = slice(position, position + 1), self.mechanism, float(self.nats[place])
-        replies.sealed[position], replies.nats[position] = self.sealed[place], nats
+        replies.sealed[position], replies.nats[position] = np.clip(self.sealed[place], 0.0, 1.0), nats
         procedure, source, cost = self.procedures[place], Source.HOLDOUT, 0
         if self._is_challenge(place) and self.questions.margins is not None:
             value, source = float(self.questions.margins[place]), Source.PROMOTED

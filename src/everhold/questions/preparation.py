@@ -47,7 +47,13 @@ if TYPE_CHECKING:
     AnyLabelQuery = TypeVar("AnyLabelQuery", bound=LabelQuery)
     Result = TypeVar("Result")
 
-__all__ = ["Preparation"]
+__all__ = ["NOT_UNSEALABLE", "Preparation"]
+
+NOT_UNSEALABLE = (
+    "its questions have no interval of their own that could be told without the noise or the plan that the promise "
+    "rests on"
+)
+"""Why a mechanism cannot be unsealed."""
 
 _AT_ONCE = 32  # questions whose values of all training rows are held in memory
 _MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
@@ -63,6 +69,7 @@ class Preparation:
         training: The training rows, if there are any.
         answered: Whether a question, by its fingerprint, has been answered before.
         sealed_ids: Reads the public ids of the sealed rows, and no other column; None where rows have none.
+        silent: Whether nothing is told of the questions before the study is unsealed; then none needs a guess.
     """
 
     schema: Schema
@@ -70,6 +77,20 @@ class Preparation:
     training: StoredRows | None
     answered: Callable[[str], bool]
     sealed_ids: Callable[[], Sequence[Any]] | None = None
+    silent: bool = False
+
+    def silently(self) -> Preparation:
+        """The same for questions of which nothing is told before the study is unsealed.
+
+        Raises:
+            QueryRejected: If the mechanism takes no such questions. Nothing is charged.
+        """
+        if not self.mechanism.unsealable:
+            raise QueryRejected(
+                f"{self.mechanism.name} takes no silent questions: {NOT_UNSEALABLE}; expected silent=False, or a "
+                "holdout with another mechanism, such as guess_and_check; nothing was charged"
+            )
+        return replace(self, silent=True)
 
     def ready(self, question: Question[Result] | str, guess: float | None, tolerance: float | None) -> Ready[Result]:
         """A question of any kind; a text is a `mean`.
@@ -80,7 +101,8 @@ class Preparation:
         asked = MeanQuery(question) if isinstance(question, str) else question
         if not isinstance(asked, Question):
             raise _no_question(asked)
-        return asked.prepare(self, guess=guess, tolerance=tolerance)  # type: ignore[return-value]  # a text's is one, too
+        ready = asked.prepare(self, guess=guess, tolerance=tolerance)
+        return ready.silently() if self.silent else ready  # type: ignore[return-value]  # a text's is one, too
 
     def batch(self, questions: Sequence[Query | str], guesses: Sequence[float | None] | None) -> Batch:
         """Means that are asked at once.
@@ -88,7 +110,7 @@ class Preparation:
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
         """
-        return Batch(self.prepare(questions, guesses), self.schema, self.mechanism)
+        return Batch(self.prepare(questions, guesses), self.schema, self.mechanism, silent=self.silent)
 
     def prepare(
         self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None, *,
@@ -345,7 +367,7 @@ class Preparation:
     def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
         """The analyst's guess in grid units; -1 where there is none and none is needed."""
         if guess is None:
-            if self.mechanism.needs_guess and not self.answered(bound.question):
+            if self.mechanism.needs_guess and not self.silent and not self.answered(bound.question):
                 raise QueryRejected(
                     f"{self.mechanism.name} confirms guesses, and there is no guess for this question: it cannot be "
                     "evaluated on training rows, or none of them counts in it; expected ask(question, guess=0.8) or "

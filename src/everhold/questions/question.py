@@ -19,20 +19,26 @@ from everhold.mechanisms import PrivacyBudget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Self
 
     from everhold.answers import QuotedPrice
     from everhold.ledger import Committed, Entry, Outcome
     from everhold.ledger import Question as Asked
+    from everhold.ledger.allotments import Accounts
     from everhold.mechanisms import Mechanism, State
     from everhold.privacy.noise import Noise
     from everhold.questions.preparation import Preparation
     from everhold.sealing.table import StoredRows
 
-__all__ = ["MOST_SHOWN", "Pricing", "Question", "Ready", "Told", "digest", "paying"]
+__all__ = ["MOST_SHOWN", "Outdated", "Pricing", "Question", "Ready", "Told", "digest", "paying"]
 
 Result = TypeVar("Result", covariant=True)
 
 MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
+
+
+class Outdated(Exception):
+    """What the question is about has changed since it was prepared; nothing was answered, so prepare it again."""
 
 
 class Question(ABC, Generic[Result]):
@@ -107,6 +113,27 @@ class Ready(ABC, Generic[Result]):
 
     whole: bool = False
     """Whether it is refused unless all of its entries are surely paid for."""
+
+    def silently(self) -> Self:
+        """The same question, about which nothing is told before the study is unsealed.
+
+        Raises:
+            QueryRejected: If it cannot be asked so. Nothing is charged.
+        """
+        raise QueryRejected(
+            "a question with a price of its own cannot be asked silently; expected means, or what is made of them; "
+            "nothing was charged"
+        )
+
+    def room(self, accounts: Accounts, count: int) -> int:
+        """How many of so many new entries it has room for by its own rules, from what the ledger keeps; mostly all.
+
+        It is asked before the sealed rows are looked at, and again inside the transaction.
+
+        Raises:
+            Outdated: If it was prepared for something that is no longer so.
+        """
+        return count
 
     @abstractmethod
     def look(self, sealed: StoredRows, places: Sequence[int]) -> Any:

@@ -227,6 +227,20 @@ class StoredRows:
         with self._unchanged():
             return tuple(self._grids(_parts_of_ratio(query) or (query,), unit=unit))
 
+    def row_values(self, query: BoundQuery, *, unit: int = UNIT) -> NDArray[np.int64]:
+        """The value of every row in grid units, shape (rows,); of sealed rows it is secret."""
+        with self._unchanged():
+            return self._grids([query], unit=unit)[0]
+
+    def summary(
+        self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = UNIT
+    ) -> tuple[int, Any]:
+        """The total of row values that are known already, and what a procedure needs of them besides; see `look`."""
+        if need == "total":
+            return int(grid.sum()), None
+        with self._unchanged():
+            return self._summary(need, [grid], group_by, unit)
+
     def _grids(self, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
         """Row values in grid units, in the order of the file; secret where the rows are sealed."""
         leaves = [leaf for query in queries for leaf in self._leaves(query)]

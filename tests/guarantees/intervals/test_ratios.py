@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from summaries import UNIT, cells, grid, pairs, public_sizes, squares
 from worlds import MARGIN, NATS, Outcomes, laws_of, misses
 
@@ -74,6 +76,22 @@ def test_bets_on_a_mean_are_bets_on_a_ratio_with_denominator_one():
     as_mean = Betting(rows=300, training=cells(edges))
     as_ratio = RatioBetting(rows=300, training=pairs(edges, ones))
     assert as_ratio.interval(pairs(edges, ones), 5.0) == pytest.approx(as_mean.interval(cells(edges), 5.0), rel=1e-3)
+
+
+@given(
+    rows=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=6),
+    per_axis=st.sampled_from([1, 2, 3, 5]),
+    often=st.sampled_from([1, 40]),
+    nats=st.sampled_from([0.5, 3.0, 10.0]),
+)
+@example(rows=[(0.0, 1.0), (0.45, 0.55)], per_axis=2, often=40, nats=3.0)
+def test_squares_never_exclude_what_the_pairs_do_not(rows, per_axis, often, nats):
+    v, u = (np.tile(grid(x) / UNIT, often) for x in (np.maximum(*np.array(rows).T), np.minimum(*np.array(rows).T)))
+    procedure = RatioBetting(rows=len(u), training=pairs([0, 0.5, 1], [1, 1, 1]))
+    low, high = procedure.interval(pairs(u, v), nats)
+    wide_low, wide_high = procedure.interval(squares(u, v, per_axis), nats)
+    assert wide_low <= low + 1e-8
+    assert wide_high >= high - 1e-8
 
 
 @pytest.mark.parametrize("narrow", [False, True])

@@ -100,8 +100,9 @@ def _corners(squares: PairCells) -> Units:
     """Each row as a lottery over corners of its square with the same mean pair.
 
     A square cut by the diagonal u = v holds rows in one triangle only, and a mean in a triangle is one lottery over its
-    corners. In the others, the lottery that pairs large u with small v is the least of all: the logarithm of an affine
-    function of ``theta v - u`` is supermodular in (u, v). Any of them would be valid; none leaves ``0 <= u <= v <= 1``.
+    corners. In the others only the means of u and of v are known, not how rows combine them, so the lottery must be the
+    least favourable one with these means: it pairs large u with small v as far as it can, because the logarithm of an
+    affine function of ``theta v - u`` is supermodular in (u, v). No corner leaves ``0 <= u <= v <= 1``.
     """
     counts = squares.counts.astype(np.float64)
     u = _within(squares.numerators, squares.across, squares)

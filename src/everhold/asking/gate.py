@@ -1,0 +1,273 @@
+"""A gate: a champion that gives way only to a challenger that is proved to be better.
+
+All processes that open a gate share its champion, which follows from the ledger alone. A challenge is prepared against
+the champion of the moment; if that one has gone when the transaction is open, nothing is answered, and the challenge is
+prepared again.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import as_whole, brief
+from everhold.boundary import errors_leave_frames_behind
+from everhold.errors import QueryRejected
+from everhold.estimand import about_of
+from everhold.ledger import Outcome, Question
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, PROMOTED, GateAccount
+from everhold.questions.challenge import (
+    Candidate,
+    Challenge,
+    Metric,
+    Verdict,
+    challenge_of,
+    check_gates,
+    checked_margin,
+    metric_in_words,
+    metric_of,
+    procedure_for_gain,
+    verdict,
+)
+from everhold.questions.question import MOST_SHOWN, Outdated, Told, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.asking.desk import Desk
+    from everhold.ledger import Entry
+    from everhold.sealing.champions import Champions
+
+__all__ = ["Gate", "certified_gates", "described_gate", "open_gate"]
+
+
+@errors_leave_frames_behind
+class Gate:
+    """A champion and whoever challenges it; made by `Holdout.gate`."""
+
+    def __init__(self, desk: Desk, champions: Champions, metric: Metric, name: str) -> None:
+        """Use `Holdout.gate` instead."""
+        self._desk, self._champions, self._metric, self._name = desk, champions, metric, name
+
+    def __repr__(self) -> str:
+        return f"Gate({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """The gate's name."""
+        return self._name
+
+    @property
+    def champion(self) -> str:
+        """The present champion: SHA-256 of the question about it."""
+        return self._now(self._desk.data()).champion
+
+    def challenge(self, candidate: Any, *, training: Any = None, strict: bool = False) -> Verdict:
+        """Let a candidate challenge the champion; if it is proved to be better, it is the champion from now on.
+
+        Args:
+            candidate: What the metric takes: a fitted estimator, or predictions for the sealed rows as an array or a
+                table with row ids.
+            training: Its predictions for the training rows, where it is no estimator; they make the test sharper.
+            strict: Raise `BudgetExhausted` instead of returning a refused verdict.
+
+        Returns:
+            The verdict, committed to the ledger before it is returned. The same challenge of the same champion is free
+            another time, and has the same verdict; so has that of the champion itself.
+
+        Raises:
+            QueryRejected: If the candidate cannot be compared. Nothing was charged.
+            BudgetExhausted: If it was refused, where that was wished for.
+        """
+        challenger = Candidate.prepared(self._metric, candidate, training, self._desk.preparation)
+        while True:
+            gate = self._now(self._desk.data())
+            if challenger.digest == gate.champion:
+                return self._itself(challenger, gate)
+            try:
+                return self._desk.ask(self._ready(challenger, gate), strict=strict)
+            except Outdated:  # somebody else's challenger was promoted meanwhile
+                continue
+
+    def status(self) -> dict[str, Any]:
+        """The gate in public facts: metric, margin, champion, what was challenged and promoted, what is left."""
+        data = self._desk.data()
+        gate, remaining = self._now(data), self._desk.remaining(data)
+        return {
+            **described_gate(gate),
+            "holdout": self._desk.record.name,
+            "remaining": {**remaining, **({} if gate.limit is None else {"challenges": gate.left})},
+            "statement": self._desk.promise.statement,
+            "confidence": self._desk.promise.confidence,
+        }
+
+    def _ready(self, challenger: Candidate, gate: GateAccount) -> Challenge:
+        desk, champion = self._desk, self._champions.find(gate.champion)
+        public = None
+        if champion.predictions is not None and challenger.predictions is not None:
+            public = Candidate.prepared(self._metric, champion.predictions, None, desk.preparation)
+        procedure = procedure_for_gain(challenger, champion, public, desk.preparation)
+        return Challenge(gate, challenger, champion, procedure, desk.schema, desk.mechanism, self._champions.keep)
+
+    def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
+        """The verdict that made it the champion; kept if it always was."""
+        desk, question = self._desk, champion.digest
+        if gate.before:
+            question = digest(challenge_of(gate, gate.before, champion.digest))
+        told = Told([], desk.remaining(desk.data()), desk.promise.statement, desk.analyst)
+        return verdict(
+            gate, champion, told, promoted=bool(gate.before), question=question, repeated=True,
+            confidence=desk.mechanism.confidence, shown=f"gate {gate.name!r}: {champion.bound.shown}, the champion",
+            about=about_of(desk.schema, by_position=champion.by_position),
+        )  # fmt: skip
+
+    def _now(self, data: dict[str, Any]) -> GateAccount:
+        return Accounts.from_state(data).gates.by_name[self._name]
+
+
+def described_gate(gate: GateAccount) -> dict[str, Any]:
+    """A gate in public facts."""
+    return {
+        "gate": gate.name,
+        "metric": metric_in_words(gate.metric),
+        "margin": gate.margin * _width(gate),
+        "champion": gate.champion,
+        "first_champion": gate.first,
+        "challenges": gate.challenges,
+        "promotions": gate.promotions,
+        "limit": gate.limit,
+    }
+
+
+def certified_gates(accounts: Accounts, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """All gates with their promotions, as a certificate lists them; margins in the metric's units."""
+    promotions: dict[str, list[dict[str, Any]]] = {name: [] for name in accounts.gates.by_name}
+    for entry in entries:
+        if entry.answer["source"] == PROMOTED:
+            said = entry.description
+            promoted = {"sequence": entry.sequence, "challenger": said["challenger"], "over": said["champion"]}
+            promotions[said["gate"]].append(promoted)
+    named = ("gate", "metric", "margin", "limit", "challenges")
+    return [
+        {**{name: described_gate(gate)[name] for name in named}, "first": gate.first,
+         "promotions": promotions[gate.name]}
+        for gate in accounts.gates.by_name.values()
+    ]  # fmt: skip
+
+
+def open_gate(
+    desk: Desk, champions: Champions, *, metric: Any, champion: Any, training: Any, margin: float,
+    challenges: int | None, name: str,
+) -> Gate:  # fmt: skip
+    """Open a gate; the first time that is an act of the steward, kept in the ledger.
+
+    Args:
+        desk: The holdout at work.
+        champions: The files of its champions.
+        metric: What is compared; see `metric_of`.
+        champion: The first champion; None for a gate that is there already.
+        training: Its predictions for the training rows.
+        margin: By more than this a challenger has to be better, in the metric's units.
+        challenges: Most challenges of this gate; None for as many as the holdout's budget pays.
+        name: Of the gate.
+
+    Raises:
+        QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
+        ValueError: If the name or the limit cannot be used.
+    """
+    check_gates(desk.mechanism)
+    name, limit = _checked_name(name), _checked_limit(challenges)
+    known = Accounts.from_state(desk.data()).gates.by_name.get(name)
+    if known is None and champion is None:
+        raise QueryRejected(
+            f"there is no gate named {brief(name)}; expected champion=... for a new one: the model that challengers "
+            "have to beat; nothing was changed"
+        )
+    measure = metric_of(metric, None if known is None else known.metric)
+    if champion is not None:
+        first = Candidate.prepared(measure, champion, training, desk.preparation)
+        wished = GateAccount(name, first.metric, checked_margin(margin, first), limit, first.digest, first.digest)
+        if known is None:
+            known = _open(desk, champions, first, wished)
+        _check_same(known, wished)
+    assert known is not None
+    return Gate(desk, champions, Metric(measure.make, known.metric), name)
+
+
+def _open(desk: Desk, champions: Champions, first: Candidate, wished: GateAccount) -> GateAccount:
+    """Write the champion, then the entry that names it; where another process was faster, its gate."""
+    if desk.analyst is not None:
+        raise QueryRejected(
+            "an analyst cannot open a new gate; expected the holdout itself, as the steward opens it; nothing was "
+            "changed"
+        )
+    champions.keep(first.as_champion(desk.sealed.row_values(first.bound, unit=desk.mechanism.unit)))
+    public = {
+        "kind": GATE, "gate": wished.name, "metric": dict(wished.metric), "margin": wished.margin,
+        "challenges": wished.limit, "champion": wished.champion,
+    }  # fmt: skip
+    shown = f"gate {wished.name!r}: {first.bound.shown} is the champion"
+    act = Question(digest({"kind": GATE, "gate": wished.name}), {**public, "shown": shown[:MOST_SHOWN]})
+
+    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+        accounts = Accounts.from_state(data)
+        accounts.gates.replay(public, GATE)
+        return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": GATE}, 0)]
+
+    desk.ledger.commit([act], step)
+    return Accounts.from_state(desk.data()).gates.by_name[wished.name]
+
+
+def _check_same(known: GateAccount, wished: GateAccount) -> None:
+    """Check that a gate that is there is the one that was described.
+
+    Raises:
+        QueryRejected: If it is another one.
+    """
+    facts = (
+        ("first champion", known.first, wished.first),
+        ("metric", known.metric, wished.metric),
+        ("margin", known.margin, wished.margin),
+        ("limit of challenges", known.limit, wished.limit),
+    )
+    different = [what for what, found, expected in facts if found != expected]
+    if different:
+        raise QueryRejected(
+            f"there is a gate named {known.name!r} with another {' and another '.join(different)}; expected the same "
+            "again, another name for a new gate, or no champion= to open the one that is there; nothing was changed"
+        )
+
+
+def _width(gate: GateAccount) -> float:
+    """What a row value of 1 is worth in the metric's units."""
+    metric = gate.metric
+    return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0
+
+
+def _checked_name(name: Any) -> str:
+    usable = (
+        isinstance(name, str)
+        and 1 <= len(name) <= LONGEST_GATE
+        and name.isprintable()
+        and name == " ".join(name.split())
+        and name == unicodedata.normalize("NFKC", name)
+    )
+    if not usable:
+        raise ValueError(
+            f"the gate's name {brief(name)} cannot be used; expected 1 to {LONGEST_GATE} printable characters in their "
+            "normal form, without leading, trailing or double spaces; choose a plain name such as 'nightly'"
+        )
+    return str(name)
+
+
+def _checked_limit(challenges: Any) -> int | None:
+    if challenges is None:
+        return None
+    number = as_whole(challenges)
+    if number is None or not 1 <= number <= MOST_CHALLENGES:
+        raise ValueError(
+            f"challenges is {brief(challenges)}; expected a whole number of at least 1, the most that the gate "
+            "answers, or None for as many as the holdout's budget pays"
+        )
+    return int(number)

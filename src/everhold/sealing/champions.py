@@ -1,0 +1,141 @@
+"""The champions of gates, kept in the holdout's private folder: what a challenger is compared with, row by row.
+
+A file is written before the transaction that names its champion is committed. It is named after the question about the
+champion and carries a keyed digest of what it holds, so whoever alters it is found out. Row values of sealed rows are
+as secret as the rows.
+"""
+
+from __future__ import annotations
+
+import hmac
+import io
+import os
+import secrets
+import zipfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import EverholdError, IntegrityError
+from everhold.private_files import create_private
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["Champion", "Champions"]
+
+_SEAL_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Champion:
+    """A candidate as it is compared with others.
+
+    Attributes:
+        digest: SHA-256 of the question about it.
+        values: Shape (rows,): its row values on the sealed rows in grid units. Secret.
+        training: Shape (training rows,): the same for the training rows; None where there is nothing to tell.
+        predictions: Shape (rows,): the predictions, where they were handed in as an array and so are public.
+    """
+
+    digest: str
+    values: NDArray[np.int64] = field(repr=False)
+    training: NDArray[np.int64] | None = field(default=None, repr=False)
+    predictions: NDArray[Any] | None = field(default=None, repr=False)
+
+    @property
+    def by_position(self) -> bool:
+        """Whether it is a prediction for each of these rows, and no estimator."""
+        return self.predictions is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Champions:
+    """The files of one holdout's champions.
+
+    Attributes:
+        folder: The private folder of its rows.
+        holdout: Identifier of the holdout.
+        rows: Number of sealed rows.
+    """
+
+    folder: Path
+    holdout: str
+    rows: int
+    _key: bytes = field(repr=False)
+    _latest: dict[str, Champion] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, folder: Path, *, holdout: str, rows: int, seal_key: bytes) -> Champions:
+        """The champions whose files lie in this folder; nothing is read or written yet."""
+        return cls(folder, holdout, rows, hmac.digest(seal_key, b"everhold champions", "sha256"))
+
+    def find(self, digest: str) -> Champion:
+        """A champion that was kept.
+
+        Raises:
+            IntegrityError: If its file is missing or was altered. Nothing is charged.
+        """
+        if digest not in self._latest:
+            self._remember(self._read(digest))
+        return self._latest[digest]
+
+    def keep(self, champion: Champion) -> None:
+        """Write a champion durably, readable by its owner alone; what is there under its name is replaced.
+
+        Raises:
+            EverholdError: If it cannot be written.
+        """
+        named = {"values": champion.values, "training": champion.training, "predictions": champion.predictions}
+        packed = io.BytesIO()
+        np.savez_compressed(packed, allow_pickle=False, **{name: a for name, a in named.items() if a is not None})
+        content = packed.getvalue()
+        written = self.folder / f"{secrets.token_hex(8)}.new"
+        try:
+            descriptor = create_private(written)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(self._seal(champion.digest, content) + content)
+                file.flush()
+                os.fsync(file.fileno())
+            written.replace(self._path(champion.digest))
+        except OSError as fault:
+            written.unlink(missing_ok=True)
+            raise EverholdError(
+                f"the champion of the gate cannot be kept beside the sealed rows: {fault.strerror}; expected a "
+                "writable folder with room; nothing was charged; make room and challenge again"
+            ) from None
+        self._remember(champion)
+
+    def _read(self, digest: str) -> Champion:
+        path = self._path(digest)
+        try:
+            found = path.read_bytes()
+        except OSError:
+            found = b""
+        seal, content = found[:_SEAL_BYTES], found[_SEAL_BYTES:]
+        if not hmac.compare_digest(seal, self._seal(digest, content)):
+            what = "was altered" if found else "is missing"
+            raise IntegrityError(
+                f"the file {path.name} of the gate's champion beside the sealed rows {what}; expected it as it was "
+                "written; nothing was answered or charged; restore the backup of the folder"
+            )
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                champion = Champion(digest, arrays["values"], arrays.get("training"), arrays.get("predictions"))
+        except (KeyError, ValueError, zipfile.BadZipFile):  # never, as it carries the seal
+            raise IntegrityError("the champion of the gate cannot be read; restore the backup of the folder") from None
+        return champion
+
+    def _remember(self, champion: Champion) -> None:
+        """Keep only this one in memory: a gate asks for the same champion again and again."""
+        self._latest.clear()
+        self._latest[champion.digest] = champion
+
+    def _path(self, digest: str) -> Path:
+        return self.folder / f"champion-{digest}"
+
+    def _seal(self, digest: str, content: bytes) -> bytes:
+        return hmac.digest(self._key, f"{self.holdout}\n{digest}\n{self.rows}\n".encode() + content, "sha256")
