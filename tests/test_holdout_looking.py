@@ -141,7 +141,7 @@ def test_a_question_of_a_batch_that_is_refused_was_not_looked_at(tmp_path, monke
     looked_at.clear()
     with create(tmp_path, mechanism=guess_and_check(overfits=2)) as holdout:
         answers = holdout.ask_many(texts, guesses=guesses)
-        ledger = [entry.question for entry in holdout._entries(holdout.status()["ledger_head"]["sequence"])]
+        ledger = [entry.question for entry in holdout._desk.entries(holdout.status()["ledger_head"]["sequence"])]
     answered = [answer.question for answer in answers if answer.source != "refused"]
     assert len(looked_at) == len(set(looked_at)) == len(answered)
     assert ledger == answered

@@ -41,6 +41,7 @@ from everhold.planning import plan as plan
 from everhold.planning import queries_allowed as queries_allowed
 from everhold.planning import rows_needed as rows_needed
 from everhold.questions.choice import choose as choose
+from everhold.questions.difference import difference as difference
 from everhold.questions.first_above import first_above as first_above
 from everhold.questions.gradient import gradient as gradient
 from everhold.questions.histogram import histogram as histogram
@@ -55,6 +56,7 @@ from everhold.questions.moments import variance as variance
 from everhold.questions.quantile import quantile as quantile
 from everhold.questions.ranking_scores import auc as auc
 from everhold.questions.ranking_scores import f1 as f1
+from everhold.questions.ratio import ratio as ratio
 from everhold.questions.risk import risk as risk
 from everhold.questions.synthesis import synthesize as synthesize
 

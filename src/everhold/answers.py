@@ -10,13 +10,30 @@ from everhold.display import Display, at_least, at_most, left_in_words, rounded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["FRESH_LABELS", "PUBLIC_FEATURES", "Answer", "QuotedPrice", "Shares", "Transcript", "estimand_in_words"]
+__all__ = [
+    "FRESH_LABELS",
+    "PUBLIC_FEATURES",
+    "SILENT",
+    "UNSEALED",
+    "Answer",
+    "QuotedPrice",
+    "Shares",
+    "Transcript",
+    "Unsealed",
+    "estimand_in_words",
+]
 
 FRESH_LABELS = "labels drawn anew on these rows"
 """What an answer about predictions by position is about."""
 
 PUBLIC_FEATURES = "labels drawn anew on these rows, whose features are public"
 """What every answer is about where the features are public."""
+
+SILENT = "silent"
+"""Source of an answer that is told only when the study is unsealed."""
+
+UNSEALED = ("sealed", "sealed_low", "sealed_high")
+"""What is told of an answer when the study is unsealed: what the sealed rows say, and both ends of the interval."""
 
 _STABLE = frozenset({"value", "low", "high", "source", "charged", "remaining", "question"})
 
@@ -44,11 +61,11 @@ class Answer(Display):
     """One answer, exactly as the ledger holds it.
 
     Attributes:
-        value: The answer in the question's own units; None if it was refused.
-        low: Lower end of the interval for the population's value; None if refused.
-        high: Upper end of the interval; None if refused.
+        value: The answer in the question's own units; None if it was refused, or asked silently.
+        low: Lower end of the interval for the population's value; None likewise.
+        high: Upper end of the interval; None likewise.
         source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"standing"`` (the best so far, of a ladder),
-            ``"holdout"``, or ``"refused"``.
+            ``"holdout"``, ``"silent"`` (told when the study is unsealed), or ``"refused"``.
         charged: What it cost; 0 for a confirmed guess, a refusal and a repeated question.
         remaining: What is left of the budget, by name.
         question: SHA-256 of the question.
@@ -61,6 +78,9 @@ class Answer(Display):
         analyst: On whose behalf it was asked; None for the steward. Then ``remaining`` is what is left to them.
         about: What the interval is about, where that is not the population: labels drawn anew on these very rows.
         shown: The question as people read it.
+        sealed: What the sealed rows themselves say; None before the study is unsealed, and where it was not kept.
+        sealed_low: Lower end of the interval around it for the population's value, which is narrower; None likewise.
+        sealed_high: Upper end; None likewise.
     """
 
     value: float | None
@@ -78,35 +98,53 @@ class Answer(Display):
     analyst: str | None = None
     about: str | None = None
     shown: str = ""
+    sealed: float | None = None
+    sealed_low: float | None = None
+    sealed_high: float | None = None
 
     @property
     def refused(self) -> bool:
         """Whether there is no answer, because what is left does not surely pay for it."""
-        return self.value is None
+        return self.source == "refused"
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"value", "low", "high", "source", "charged", "remaining", "question"}``; and ``"about"`` if it has one."""
+        """``{"value", "low", "high", "source", "charged", "remaining", "question"}``; and ``"about"`` if it has one.
+
+        Once the study is unsealed, there are ``"sealed"``, ``"sealed_low"`` and ``"sealed_high"``, too.
+        """
         stable = {name: value for name, value in Display.to_dict(self).items() if name in _STABLE}
-        return stable if self.about is None else {**stable, "about": self.about}
+        told = {} if self.sealed is None else {name: getattr(self, name) for name in UNSEALED}
+        return {**stable, **told} if self.about is None else {**stable, **told, "about": self.about}
 
     def __str__(self) -> str:
         left = left_in_words(self.remaining)
+        unsealed = self._unsealed()
+        if self.source == SILENT:
+            return f"{unsealed or 'silent: told when the study is unsealed'}, charged {self.charged}, {left} left"
         if self.value is None or self.low is None or self.high is None:
             spent = "the budget is spent" if self.analyst is None else "the allotment or the budget is spent"
             return f"refused: {spent} ({left} left)"
         return (
             f"{rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, "
-            f"charged {self.charged}, {left} left"
+            f"charged {self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}"
         )
+
+    def _unsealed(self) -> str:
+        """What was unsealed, in words; nothing before."""
+        if self.sealed is None or self.sealed_low is None or self.sealed_high is None:
+            return ""
+        return f"unsealed {rounded(self.sealed)} in [{at_least(self.sealed_low)}, {at_most(self.sealed_high)}]"
 
     def explain(self) -> str:
         """In words: what the interval means, why it is as wide as it is, and what would make it narrower."""
-        if self.analyst is not None and self.value is None:
+        if self.analyst is not None and self.refused:
             return (
                 "The question was refused because what is left of the analyst's allotment, or of the whole budget, "
                 "does not surely pay for it. Nothing was charged and it can be asked again, after the steward has "
                 "allotted more."
             )
+        if self.source == SILENT or self.sealed is not None:
+            return self._explain_sealed()
         if self.value is None or self.low is None or self.high is None:
             return (
                 "The question was refused because the budget is spent. An answer now could not be trusted together "
@@ -130,15 +168,36 @@ class Answer(Display):
             if "credits" in self.remaining
             else "More sealed rows, fewer planned questions or surprises, or a lower confidence make it narrower."
         )
+        return self._holds(self.low, self.high) + " ".join(filter(None, (
+            estimand_in_words(self.about), sources[self.source], validity, self.rows_worth, narrower
+        )))  # fmt: skip
+
+    def _holds(self, low: float, high: float) -> str:
         whose = "population's" if self.about is None else "promised"
         return (
-            f"With probability {100.0 * self.confidence:.8g}%, this interval [{at_least(self.low)}, "
-            f"{at_most(self.high)}] and those of all other answers of this holdout contain the "
-            f"{whose} values (statement {self.statement}). "
-            + " ".join(filter(None, (
-                estimand_in_words(self.about), sources[self.source], validity, self.rows_worth, narrower
-            )))
-        )  # fmt: skip
+            f"With probability {100.0 * self.confidence:.8g}%, this interval [{at_least(low)}, {at_most(high)}] and "
+            f"those of all other answers of this holdout contain the {whose} values (statement {self.statement}). "
+        )
+
+    def _explain_sealed(self) -> str:
+        """Of an answer that is told, or more exactly told, by an unsealing."""
+        if self.sealed is None or self.sealed_low is None or self.sealed_high is None:
+            return (
+                "The question was asked silently: it counts as asked, costs nothing else, and nothing is told of it "
+                "before the study is unsealed. Then its value on the sealed rows is told, with an interval for the "
+                "population's value."
+            )
+        asked = (
+            "The question was asked silently, so nothing was told of it before."
+            if self.value is None or self.low is None or self.high is None
+            else f"Before, it was answered with {rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], "
+            "which holds as well."
+        )
+        return self._holds(self.sealed_low, self.sealed_high) + " ".join(filter(None, (
+            estimand_in_words(self.about),
+            f"The study is unsealed: {rounded(self.sealed)} is what the sealed rows themselves say.", asked,
+            "No new question is answered any more, so nothing has to be held back.", self.rows_worth,
+        )))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +292,8 @@ class Transcript(Display):
             coordinate, in which 1/2 stands for 0, with ``within``: the Euclidean half-width. Of a statistic of low
             sensitivity shares of its range. Once a question was asked on behalf of an analyst, there is ``analyst``,
             too: the name, or None for the steward. Once an answer was about something else than the population, there
-            is ``about``: what it was about, or None.
+            is ``about``: what it was about, or None. Once the study is unsealed, there are ``sealed``, ``sealed_low``
+            and ``sealed_high``, in the units of the values; None where they were not kept.
     """
 
     rows: Sequence[dict[str, Any]]
@@ -248,3 +308,51 @@ class Transcript(Display):
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each question."""
         return list(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsealed(Display):
+    """All sealed numbers of a study that is over; every interval holds, together with all others.
+
+    Attributes:
+        rows: One dict for each answer of which they were kept: sequence, question, asked, sealed, sealed_low,
+            sealed_high; and analyst and about as in a `Transcript`. In the units of the transcript.
+        not_kept: Answers of the ledger without such numbers: of an earlier version of everhold.
+        lost: Answers that the ledger lost: their numbers are lost with them.
+        unsealed_at: UTC, ISO 8601.
+        confidence: Probability with which all intervals of this holdout hold together.
+        statement: The statement that they rest on.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    not_kept: int
+    lost: int
+    unsealed_at: str
+    confidence: float
+    statement: str
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        said = [Display.__str__(self), self.explain()]
+        return "\n".join(said)
+
+    def explain(self) -> str:
+        """In words: what these intervals mean, and what is not among them."""
+        counted = f"{len(self.rows):,} answer{'s' * (len(self.rows) != 1)}"
+        missing = [f"{count:,} {what}" for count, what in ((self.not_kept, "not kept"), (self.lost, "lost")) if count]
+        return (
+            f"unsealed {self.unsealed_at}: {counted}{', ' * bool(missing)}{' and '.join(missing)}; with probability "
+            f"{100.0 * self.confidence:.8g}% all intervals hold together (statement {self.statement}); the study is "
+            "closed, and no new question is answered"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"entries": [...], "not_kept", "lost", "unsealed_at", "confidence", "statement"}``."""
+        rest = {name: getattr(self, name) for name in ("not_kept", "lost", "unsealed_at", "confidence", "statement")}
+        return {"entries": self.to_rows(), **rest}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each answer."""
+        return [dict(row) for row in self.rows]

@@ -174,7 +174,13 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-BOUNDS: dict[str, Callable[[float], str]] = {"low": at_least, "high": at_most, "within": at_most}
+BOUNDS: dict[str, Callable[[float], str]] = {
+    "low": at_least,
+    "high": at_most,
+    "within": at_most,
+    "sealed_low": at_least,
+    "sealed_high": at_most,
+}
 """Columns of tables that hold ends of intervals and half-widths, and how they are rounded."""
 
 

@@ -6,7 +6,7 @@ import copy
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from everhold.answers import Answer, QuotedPrice, Transcript
+from everhold.answers import UNSEALED, Answer, QuotedPrice, Transcript, Unsealed
 from everhold.arguments import brief
 from everhold.asking.budget import (
     Allotments,
@@ -18,13 +18,14 @@ from everhold.asking.budget import (
     set_limits,
     warn_of_promises,
 )
-from everhold.asking.desk import Desk, first_noise
+from everhold.asking.desk import CLOSED_STUDY, Desk, first_noise
 from everhold.asking.gate import Gate, certified_gates, described_gate, open_gate
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
+from everhold.asking.unsealing import disclosed, losing_their_promise, unseal
 from everhold.boundary import errors_leave_frames_behind
 from everhold.dependence import DependenceModel
-from everhold.errors import DependenceError, IntegrityError, QueryRejected
+from everhold.errors import DependenceError, QueryRejected
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
 from everhold.ledger import LedgerStore, Outcome
 from everhold.ledger.allotments import ACT, ACTS, ANALYST, Accounts, Allotment
@@ -68,13 +69,15 @@ if TYPE_CHECKING:
     from everhold.certificate import Certificate
     from everhold.dependence import RowStructure
     from everhold.diagnosis.diagnosis import Diagnosis
-    from everhold.ledger import Entry, HoldoutRecord
+    from everhold.ledger import HoldoutRecord
+    from everhold.questions.preparation import Preparation
     from everhold.sealing.reading import RowSource
 
 Result = TypeVar("Result")
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
+_NOT_KEPT = (None, None, None)
 _TOLD = ("value", "low", "high", "source", "within")  # of an entry; a table's rounds are its own matter
 
 
@@ -315,7 +318,8 @@ class Holdout:
                 surprises where guesses are checked, otherwise answers. By default what that many questions can cost.
 
         Raises:
-            QueryRejected: If more was spent already, or the name looks like another one. Nothing was changed.
+            QueryRejected: If more was spent already, the name looks like another one, or the study was unsealed.
+                Nothing was changed.
             ValueError: If the name or a limit cannot be used. Nothing was changed.
         """
         if self._desk.analyst is not None:
@@ -327,6 +331,8 @@ class Holdout:
 
         def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
             accounts = Accounts.from_state(data)
+            if accounts.closed:
+                raise QueryRejected(CLOSED_STUDY)
             changed = set_limits(accounts, analyst, most, charges)
             return accounts.into(data), [outcome_of_act() if changed else None]
 
@@ -393,23 +399,24 @@ class Holdout:
                 "asked_at": entry.asked_at,
                 **{name: entry.description[name] for name in (ANALYST, "questions", "charges")},
             }
-            for entry in self._entries(head.sequence)
+            for entry in self._desk.entries(head.sequence)
             if entry.answer["source"] == ACT
         ]
         return described(Accounts.from_state(head.state), self._desk.mechanism, self._desk.state_from(head.state), acts)
 
     @overload
     def ask(
-        self, question: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False
-    ) -> Answer: ...
+        self, question: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
+        silent: bool = False,
+    ) -> Answer: ...  # fmt: skip
     @overload
     def ask(
         self, question: Question[Result], *, guess: float | None = None, tolerance: float | None = None,
-        strict: bool = False,
+        strict: bool = False, silent: bool = False,
     ) -> Result: ...  # fmt: skip
     def ask(
         self, question: Question[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
-        strict: bool = False,
+        strict: bool = False, silent: bool = False,
     ) -> Any:  # fmt: skip
         """Ask one question of any kind.
 
@@ -421,6 +428,9 @@ class Holdout:
             tolerance: Half-width wished for, in the question's units; sharper answers cost more credits. Only with the
                 mechanism ``"privacy_budget"`` and for questions that are not made of several.
             strict: Raise `BudgetExhausted` instead of returning a refused answer.
+            silent: Only register the question: nothing is told of it before `unseal`. It counts as asked and costs
+                nothing else. Asked again, openly or silently, it is the same silent entry. Only with a mechanism that
+                can be unsealed, such as ``"guess_and_check"``.
 
         Returns:
             The answer, committed to the ledger before it is returned. A repeated question returns the stored answer,
@@ -434,10 +444,13 @@ class Holdout:
             DependenceWarning: If its values on the training rows are worth fewer rows than is declared; nothing was
                 charged yet.
         """
-        return self._desk.ask(self._desk.preparation.ready(question, guess, tolerance), strict=strict)
+        return self._desk.ask(self._preparation(silent).ready(question, guess, tolerance), strict=strict)
+
+    def _preparation(self, silent: bool) -> Preparation:
+        return self._desk.preparation.silently() if silent else self._desk.preparation
 
     def ask_many(
-        self, questions: Sequence[Query | str], *, guesses: Sequence[float | None] | None = None
+        self, questions: Sequence[Query | str], *, guesses: Sequence[float | None] | None = None, silent: bool = False
     ) -> list[Answer]:
         """Ask questions that do not depend on each other's answers, in order for as long as the budget pays.
 
@@ -448,11 +461,42 @@ class Holdout:
         Args:
             questions: As for `ask`, without those that are made of several or have a price of their own.
             guesses: One guess or None for each question.
+            silent: As for `ask`.
 
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
         """
-        return self._desk.ask(self._desk.preparation.batch(questions, guesses))
+        return self._desk.ask(self._preparation(silent).batch(questions, guesses))
+
+    def unseal(self) -> Unsealed:
+        """End the study: tell every sealed number, exactly and at no cost, and answer no new question ever after.
+
+        For every question that was asked, also silently, it tells the mean over the sealed rows, and an interval that
+        holds for the population together with all others. That is safe only because nothing can depend on it any more:
+        the same transaction closes the ledger. Whatever was asked before stays free, and carries these numbers, too.
+        An unsealed study stays unsealed; unsealing it again tells the same.
+
+        Who has these numbers knows much about the sealed rows. So other holdouts lose their promise that share rows
+        with this one, or hold the next stretch of the same series without an embargo; see `losing_their_promise`. So
+        does any copy of database and folder that was made before.
+
+        Raises:
+            QueryRejected: If the mechanism rests on noise, nothing was asked, or an analyst asks for it. Nothing was
+                told or changed.
+            IntegrityError: If the ledger is not what was written. Nothing was told or changed.
+
+        Warns:
+            EverholdWarning: If other holdouts of this storage lose their promise; before anything is told.
+        """
+        return unseal(self._desk)
+
+    def losing_their_promise(self) -> list[str]:
+        """What other holdouts of this storage would lose by `unseal`, in sentences; nothing is told or changed.
+
+        Raises:
+            QueryRejected: If this one cannot be unsealed.
+        """
+        return losing_their_promise(self._desk)
 
     def quote(
         self, question: Question[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
@@ -501,6 +545,7 @@ class Holdout:
             "simulation": self._desk.record.configuration["seed"] is not None,
             "questions_asked": state.asked,
             "questions_left": remaining["questions"],
+            "closed": head.accounts.closed,
             "charged": head.charged,
             "remaining": remaining,
             **allotted,
@@ -526,7 +571,9 @@ class Holdout:
 
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""
-        entries = [entry for entry in self._entries(self._desk.head().sequence) if entry.answer["source"] not in ACTS]
+        every = self._desk.entries(self._desk.head().sequence)
+        told = disclosed(every)
+        entries = [entry for entry in every if entry.answer["source"] not in ACTS]
         named = any(ANALYST in entry.description for entry in entries)
         if self._desk.analyst is not None:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._desk.analyst]
@@ -541,6 +588,7 @@ class Holdout:
                     "asked": entry.description["shown"],
                     **within,
                     **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
+                    **(dict(zip(UNSEALED, told.get(entry.sequence, _NOT_KEPT), strict=True)) if told else {}),
                     "charged": entry.charged,
                     **({ANALYST: entry.description.get(ANALYST)} if named else {}),
                     **({ABOUT: meant} if any(about) else {}),
@@ -559,7 +607,7 @@ class Holdout:
             ValueError: If delta is outside (0, 1).
         """
         head = self._desk.head()
-        entries = self._entries(head.sequence)
+        entries = self._desk.entries(head.sequence)
         simulated = self._desk.record.configuration["seed"] is not None
         return spending(self.mechanism, self._desk.state_from(head.state), entries, delta=delta, simulated=simulated)
 
@@ -573,24 +621,14 @@ class Holdout:
 
         head = self._desk.head()
         check_unaltered(self._desk.store, self._desk.record.name, head, seal_key=self._desk.key.seal_key)
-        entries = self._entries(head.sequence)
+        desk, every = self._desk, self._desk.entries(head.sequence)
         asked = [
             (entry.answer["source"], ABOUT in entry.description)
-            for entry in entries if entry.answer["source"] not in ACTS
+            for entry in every if entry.answer["source"] not in ACTS
         ]  # fmt: skip
-        desk = self._desk
         return make_certificate(
             desk.record, mechanism=desk.mechanism, head=head, sources=Counter(source for source, _ in asked),
             by_position=sum(by_position for _, by_position in asked), key=desk.key,
-            also_sealed_as=also_sealed_as(desk.store, desk.record), gates=certified_gates(head.accounts, entries),
+            also_sealed_as=also_sealed_as(desk.store, desk.record), unsealed=len(disclosed(every)),
+            gates=certified_gates(head.accounts, every),
         )  # fmt: skip
-
-    def _entries(self, limit: int) -> list[Entry]:
-        """The entries up to a head, all of them, each with its seal checked."""
-        entries = list(self._desk.ledger.entries(limit=limit))
-        if [entry.sequence for entry in entries] != list(range(1, limit + 1)):
-            raise IntegrityError(
-                f"the ledger holds {len(entries):,} entries and {limit:,} were written; expected all of them; verify "
-                "the ledger and restore a backup"
-            )
-        return entries

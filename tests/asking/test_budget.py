@@ -77,7 +77,7 @@ def findings(holdout, **wish):
 
 def everything(holdout):
     head = holdout._desk.store.head(holdout._desk.record.id)
-    return head, holdout.remaining, list(holdout._entries(holdout._desk.head().sequence)), holdout.status()
+    return head, holdout.remaining, list(holdout._desk.entries(holdout._desk.head().sequence)), holdout.status()
 
 
 def wrong(cut):

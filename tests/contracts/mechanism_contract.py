@@ -9,6 +9,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,6 +90,7 @@ class MechanismContract:
             assert after.asked == before.asked + 1
             assert charged == self.price * int(source == Source.HOLDOUT)
             assert mechanism.reachable(State(after.asked, after.charged))
+            assert mechanism.reachable(replace(after, carried_noise=0))
         assert replies[:, 4].sum() == states[-1].charged
 
     @given(means=MEANS, seed=st.integers(0, 1000))
@@ -116,7 +118,7 @@ class MechanismContract:
         assert refused.any()
         assert np.all(np.diff(refused.astype(int)) >= 0)  # once refused, always refused
         assert mechanism.reachable(states[-1])
-        assert not mechanism.reachable(State(states[-1].asked + 1, states[-1].charged + mechanism.most_charged))
+        assert not mechanism.reachable(states[-1].after(charged=mechanism.most_charged))
         again, more = mechanism.answer_many(states[-1], self.evaluations(mechanism, means[:2]), SeededNoise(3))
         assert again == states[-1]
         assert np.all(more.sources == Source.REFUSED)
@@ -128,7 +130,7 @@ class MechanismContract:
         states, _ = self.run(mechanism, means, [1] * len(means), SeededNoise(seed))
         for state in states:
             sure = mechanism.surely_answers(state, 40)
-            public = State(state.asked, state.charged)
+            public = replace(state, carried_noise=0)
             assert sure == mechanism.surely_answers(public, 40) >= mechanism.surely_answers(public, 7)
             for surprising in (0.0, 1.0):
                 batch = self.evaluations(mechanism, [(surprising, 0.5)] * sure)

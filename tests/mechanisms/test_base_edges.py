@@ -1,6 +1,7 @@
 """Small and strange wishes: each must give a mechanism or one clear refusal."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -45,9 +46,9 @@ def test_exceedance_uses_the_scale_that_is_drawn():
 
 
 def test_needless_spending_promise_pays_for_rounding():
-    mechanism = GuessAndCheck(rows=1000, queries=10, overfits=1, tolerance=0.3, grid=10, slack=0.2, unit=100)
-    promise = mechanism.promise()
-    assert promise.spends_only_beyond <= promise.details["threshold"] - promise.details["concentration"] - 1 / 100
+    mechanism = GuessAndCheck(rows=1000, queries=10, overfits=1, tolerance=0.5, slack=0.2, unit=100)
+    assert 0.0 < mechanism.promise().spends_only_beyond <= 0.2 * mechanism.tolerance - 1 / 100
+    assert replace(mechanism, slack=0.0).promise().spends_only_beyond is None
 
 
 def test_the_usual_overfits_are_no_more_than_the_questions():

@@ -276,8 +276,8 @@ def test_without_the_union_over_the_tree_an_analyst_wins():
 class Forgetful(Ladder):
     """The planted error: the interval of a submission that is no new best starts at the best, not a step below."""
 
-    def _stand(self, state, where, replies):
-        super()._stand(state, where, replies)
+    def _stand(self, state, where, replies, procedures):
+        super()._stand(state, where, replies, procedures)
         replies.lows[where] = replies.values[where]
 
 

@@ -55,7 +55,8 @@ class Tenths(Mechanism):
         count = min(len(evaluations), self.queries - state.asked)
         values = np.round(evaluations.totals[:count, 0] / self.steps * self.tenths) / self.tenths
         replies, half = Replies.refused(len(evaluations)), 0.5 / self.tenths
-        ends = self.not_excluded(values - half, values + half, rows=self.rows, log_inverse_level=self._level)
+        procedures = self.procedures_of(evaluations)[:count]
+        ends = self.not_excluded(procedures, values - half, values + half, np.full(count, self._level))
         replies.put(slice(0, count), values, ends, Source.HOLDOUT)
         return state.after(asked=count, charged=count), replies
 

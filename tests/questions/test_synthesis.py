@@ -45,7 +45,7 @@ def synthesis(universe=UNIVERSE, width=1, **wish):
 
 def released(holdout, question):
     return next(
-        entry for entry in holdout._entries(holdout._desk.head().sequence) if entry.question == question
+        entry for entry in holdout._desk.entries(holdout._desk.head().sequence) if entry.question == question
     )  # the ledger as it is on disk
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.answers import QuotedPrice
 from everhold.asking.budget import SPENT, affordable, allotment_of, left_to
-from everhold.errors import BudgetExhausted, EverholdError
+from everhold.errors import BudgetExhausted, EverholdError, IntegrityError, QueryRejected
 from everhold.ledger import Question as Asked
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.chain import canonical
@@ -38,9 +38,15 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["Desk", "first_noise", "noise_for"]
+__all__ = ["CLOSED_STUDY", "Desk", "first_noise", "noise_for"]
 
 Result = TypeVar("Result")
+
+CLOSED_STUDY = (
+    "the study was unsealed, so it is closed: whoever asks now may know what the sealed rows say; expected a question "
+    "that was asked before, which is free; nothing was charged or changed; seal new rows"
+)
+"""What is said to whoever asks a new question, or allots, after the end."""
 
 _REFUSED = "the budget is spent and the question was refused; nothing was charged; seal new rows"
 
@@ -82,6 +88,7 @@ class Desk:
             strict: Raise `BudgetExhausted` instead of returning a refusal.
 
         Raises:
+            QueryRejected: If one of its entries is new and the study was unsealed. Nothing is charged.
             Outdated: If the question is about something that changed since it was prepared; nothing was answered.
         """
         entries: list[Committed | None] = [None] * len(ready.asked)
@@ -125,7 +132,9 @@ class Desk:
         head, stored = self.ledger.look_up([*first])
         for fingerprint in stored:
             del first[fingerprint]
-        paid = self._paid(ready, self.state_from(head.state), Accounts.from_state(head.state), len(first))
+        accounts = Accounts.from_state(head.state)
+        _check_open(accounts, new=len(first))
+        paid = self._paid(ready, self.state_from(head.state), accounts, len(first))
         return order, [*first.values()][:paid]
 
     def _paid(self, ready: Ready[Any], state: State, accounts: Accounts, count: int) -> int:
@@ -148,6 +157,7 @@ class Desk:
             seen: What was seen there.
         """
         state, accounts = self.state_from(page.state), Accounts.from_state(page.state)
+        _check_open(accounts, new=len(page.new))
         row_of = dict(zip(places, range(len(places)), strict=True))
         rows = [row for index in page.new if (row := row_of.get(order[index])) is not None]
         outcomes: list[Outcome] = []
@@ -188,15 +198,21 @@ class Desk:
         return Asked(line.fingerprint, own if self.analyst is None else {**own, ANALYST: self.analyst})
 
     def quote(self, ready: Ready[Any] | None) -> QuotedPrice:
-        """What a question would cost and how sharp its answer would be; None for any new mean over [0, 1]."""
+        """What a question would cost and how sharp its answer would be; None for any new mean over [0, 1].
+
+        Raises:
+            QueryRejected: If it is new and the study was unsealed.
+        """
         data = self.data()
         state, accounts = self.state_from(data), Accounts.from_state(data)
         if ready is None:
             price, pricing, needed = _price_of_any(self.mechanism.quote(state)), Pricing.planned(self.mechanism), 1
+            _check_open(accounts, new=1)
         else:
             stored = {line.fingerprint: self.find(line.fingerprint) for line in ready.asked}
             price, pricing = ready.quote(state, [stored[line.fingerprint] for line in ready.asked]), ready.pricing
             new = sum(entry is None for entry in stored.values())
+            _check_open(accounts, new=new)
             needed = new if ready.whole else min(new, 1)
         price = replace(price, remaining=self.remaining(data))
         if affordable(state, accounts, self.analyst, needed, pricing=pricing) >= needed:
@@ -256,6 +272,20 @@ class Desk:
         """The stored answer to a question, by its fingerprint; its seal is checked."""
         return self.ledger.find(question)
 
+    def entries(self, limit: int) -> list[Entry]:
+        """The entries up to a head, all of them, each with its seal checked.
+
+        Raises:
+            IntegrityError: If one is missing or was altered.
+        """
+        entries = list(self.ledger.entries(limit=limit))
+        if [entry.sequence for entry in entries] != list(range(1, limit + 1)):
+            raise IntegrityError(
+                f"the ledger holds {len(entries):,} entries and {limit:,} were written; expected all of them; verify "
+                "the ledger and restore a backup"
+            )
+        return entries
+
     def state(self) -> State:
         """The mechanism's present state; secret."""
         return self.state_from(self.data())
@@ -265,11 +295,26 @@ class Desk:
         return state_from(data, self.record.configuration)
 
     def remaining(self, data: dict[str, Any]) -> dict[str, int]:
-        """What is left of the budget, by name, in a state of the ledger; for an analyst what is left to them."""
+        """What is left of the budget, by name, in a state of the ledger; for an analyst what is left to them.
+
+        Nothing is left of a study that was unsealed.
+        """
         state = self.state_from(data)
+        if Accounts.from_state(data).closed:
+            return dict.fromkeys(self.mechanism.remaining(state), 0)
         if self.analyst is None:
             return self.mechanism.remaining(state)
         return left_to(allotment_of(Accounts.from_state(data), self.analyst), self.mechanism, state)
+
+
+def _check_open(accounts: Accounts, *, new: int) -> None:
+    """Refuse new questions about rows that were unsealed, from public state.
+
+    Raises:
+        QueryRejected: If there is one. Nothing is charged.
+    """
+    if accounts.closed and new:
+        raise QueryRejected(CLOSED_STUDY)
 
 
 def _settle(accounts: Accounts, lines: Sequence[Asked], made: Sequence[Outcome]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.asking.desk import noise_for
 from everhold.errors import IntegrityError
 from everhold.ledger import Outcome, Question, verify
-from everhold.ledger.allotments import RECOVERY, Accounts
+from everhold.ledger.allotments import CLOSED, RECOVERY, Accounts
 from everhold.ledger.head_file import HeadFile, Reached
 from everhold.questions.question import digest
 from everhold.sealing.configuration import bound_state, mechanism_from, state_from
@@ -27,7 +27,8 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
 
     The newest head says how many questions were answered and what they were charged, so the mechanism goes on as if it
     had answered them. If that file is lost, too, nobody knows, and all that is left counts as spent. What was left of
-    allotments is taken back, because nobody knows on whose behalf it was spent.
+    allotments is taken back, because nobody knows on whose behalf it was spent. If the study was unsealed in what was
+    lost, it stays closed.
 
     Raises:
         IntegrityError: If the database was altered, went another way, or its mechanism cannot go on.
@@ -57,14 +58,16 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
     except ValueError as reason:
         raise _cannot(str(reason)) from None
     questions, charges = after.asked - state.asked, after.charged - state.charged
+    closed = mechanism.unsealable if known is None else known.closed  # where nobody knows, it may have been
     public = {"kind": RECOVERY, "questions": questions, "charges": charges, "generation": generation, "act": act}
+    public |= {CLOSED: True} if closed else {}
     shown = f"recovery: {questions:,} lost questions, charged {charges:,}, count as spent"
 
     def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
         if data != head.state:
             raise _cannot("somebody else recovered it meanwhile")
         accounts = Accounts.from_state(data)
-        accounts.recover(questions, charges, generation=generation)
+        accounts.recover(questions, charges, generation=generation, closed=closed)
         outcome = Outcome({"value": None, "low": None, "high": None, "source": RECOVERY}, charges)
         return accounts.into(bound_state(after, record.configuration)), [outcome]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.certificate.form import (
     FORMAT,
     FORMAT_FIELD,
+    RARE_SOURCES,
     SECTIONS,
     SIGNATURE,
     SOURCES,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
-    from everhold.mechanisms import Mechanism, Promise
+    from everhold.mechanisms import Mechanism, Promise, State
     from everhold.sealing.keys import StewardKey
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Certificate",
     "digest",
     "entering_numbers",
+    "left_of",
     "make_certificate",
     "privacy_facts",
     "signed_message",
@@ -155,6 +157,7 @@ def make_certificate(
     by_position: int,
     key: StewardKey,
     also_sealed_as: Sequence[str] = (),
+    unsealed: int = 0,
     gates: Sequence[Mapping[str, Any]] = (),
     issued: datetime | None = None,
 ) -> Certificate:
@@ -168,6 +171,7 @@ def make_certificate(
         by_position: Number of those about predictions as arrays or files.
         key: The steward's.
         also_sealed_as: Other holdouts of the same storage with the same rows.
+        unsealed: Number of answers whose sealed numbers were told.
         gates: The gates with all their promotions, as `everhold.asking.gate.certified_gates` gives them.
         issued: When; now, by default.
     """
@@ -178,7 +182,8 @@ def make_certificate(
             head,
             sources,
             by_position,
-            left=mechanism.remaining(state_from(head.state, record.configuration)),
+            unsealed,
+            left=left_of(mechanism, state_from(head.state, record.configuration), closed=head.accounts.closed),
             gates=gates,
         ),
         "issue": {
@@ -260,10 +265,17 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
     return {"rows": {"holdout": record.name, "id": record.id, "sealed_at": record.created, **rows, **also}}
 
 
+def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
+    """What is left of the budget, by name: nothing of a study that was unsealed."""
+    left = mechanism.remaining(state)
+    return dict.fromkeys(left, 0) if closed else left
+
+
 def _account_facts(
     head: Head,
     sources: Mapping[str, int],
     by_position: int,
+    unsealed: int,
     *,
     left: Mapping[str, int],
     gates: Sequence[Mapping[str, Any]],
@@ -273,12 +285,16 @@ def _account_facts(
     return {
         "account": {
             "asked": head.asked,
-            "by_source": {name: sources.get(name, 0) for name in SOURCES},
+            "by_source": {
+                **{name: sources.get(name, 0) for name in SOURCES},
+                **{name: sources[name] for name in RARE_SOURCES if sources.get(name)},
+            },
             "by_position": by_position,
             "charged": head.charged,
             "left": {name: int(count) for name, count in left.items()},
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
             **({"lost": accounts.lost} if accounts.recoveries else {}),
+            **({"unsealed": {"acts": accounts.unsealings, "answers": unsealed}} if accounts.closed else {}),
             **({"gates": [dict(gate) for gate in gates]} if gates else {}),
         },
         "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},

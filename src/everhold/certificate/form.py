@@ -21,6 +21,7 @@ __all__ = [
     "FORMAT",
     "FORMAT_FIELD",
     "MOST_BYTES",
+    "RARE_SOURCES",
     "SECTIONS",
     "SIGNATURE",
     "SOURCES",
@@ -37,6 +38,8 @@ FORMAT = 1
 SIGNATURE = "signature"
 SOURCES = ("training", "guess", "standing", "holdout")
 """Where an answer may come from, as the ledger names it."""
+RARE_SOURCES = ("silent",)
+"""Sources that only some ledgers have; they are named where there is such an answer."""
 DATA_BEGIN = '<script type="application/json" id="everhold-document">'
 DATA_END = "</script>"
 """What the signed document stands between on a page."""
@@ -88,6 +91,16 @@ def _object(**fields: Fits) -> Fits:
     )
 
 
+def _by_source(value: object) -> bool:
+    """A count for each usual source, and for rare ones where there are such answers."""
+    return (
+        isinstance(value, dict)
+        and set(SOURCES) <= set(value) <= {*SOURCES, *RARE_SOURCES}
+        and all(map(_count, value.values()))
+        and all(value.get(name, 1) for name in RARE_SOURCES)
+    )
+
+
 _texts = _list(_text)
 _promoted = _object(sequence=_count, challenger=_hash, over=_hash)
 _gate = _object(
@@ -114,7 +127,7 @@ _FACTS: dict[str, dict[str, Fits]] = {
     },
     "theorem": {"statement": _text, "numbers": _map(_optional(_number))},
     "account": {
-        "asked": _count, "by_source": _object(**dict.fromkeys(SOURCES, _count)), "by_position": _count,
+        "asked": _count, "by_source": _by_source, "by_position": _count,
         "charged": _count, "left": _map(_count),
     },
     "ledger_head": {"sequence": _count, "entry_hash": _hash},
@@ -129,6 +142,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
     "account": {
         "allotments": _object(acts=_count, analysts=_list(_allotted)),
         "lost": _object(recoveries=_count, questions=_count, charges=_count),
+        "unsealed": _object(acts=_count, answers=_count),
         "gates": _list(_gate),
     },
 }

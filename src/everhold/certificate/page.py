@@ -9,7 +9,7 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.form import DATA_BEGIN, DATA_END, SIGNATURE, SOURCES
+from everhold.certificate.form import DATA_BEGIN, DATA_END, RARE_SOURCES, SIGNATURE, SOURCES
 from everhold.certificate.words import at_least, at_most, percent, shown
 from everhold.dependence import MODELS
 from everhold.ledger.chain import canonical
@@ -48,6 +48,7 @@ _LABELS = {
     "guess": "confirmed: the analyst's own guess",
     "standing": "not better than the best so far",
     "holdout": "taken from the sealed rows",
+    "silent": "asked silently",
     "effective_rows": "effective rows, the independent rows that they are worth",
 }
 _MOST_SHOWN = 300
@@ -119,6 +120,11 @@ _LOST = (
     "The database was set back to an older copy and recovered: answers that it does not hold were given before. Their "
     "number and price are known and count as asked and charged; what they said is not in the ledger."
 )
+_CLOSED = (
+    "The study is over: it was unsealed, and the ledger takes no new question. The entry that closed it holds, for "
+    "each unsealed answer, what the sealed rows say and an interval for the promised value, usually narrower than what "
+    "was answered before. All of these intervals hold together with the probability of the promise."
+)
 _ALSO_SEALED = (
     "The same rows were sealed more than once in the same storage. Budgets do not add up: what the other holdouts told "
     "is not counted here, and the promise holds only for questions that were chosen without it."
@@ -186,6 +192,7 @@ def _account(account: Mapping[str, Any], mechanism: str) -> Block:
         kind.left if kind is not None and "overfits" in account["left"] else "",
         _ALLOTTED if "allotments" in account else "",
         _LOST if "lost" in account else "",
+        _CLOSED if "unsealed" in account else "",
     )
     items = tuple(_account_items(account))
     return Block("account", "What was asked, spent and left", after=tuple(filter(None, said)), items=items)
@@ -193,12 +200,15 @@ def _account(account: Mapping[str, Any], mechanism: str) -> Block:
 
 def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _labelled({"asked": account["asked"], "by_position": account["by_position"]})
-    yield from _labelled({name: account["by_source"][name] for name in SOURCES})
+    yield from _labelled({name: account["by_source"][name] for name in (*SOURCES, *RARE_SOURCES)
+                          if name in account["by_source"]})  # fmt: skip
     if "lost" in account:
         lost = account["lost"]
         yield "times that the ledger was set back and recovered", shown(lost["recoveries"])
         yield "answered and lost", shown(lost["questions"])
         yield "charged for what was lost", shown(lost["charges"])
+    if "unsealed" in account:
+        yield "unsealed answers", shown(account["unsealed"]["answers"])
     yield from _labelled({"charged": account["charged"]})
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
     yield from _gate_items(account.get("gates", ()))

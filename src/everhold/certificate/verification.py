@@ -13,6 +13,7 @@ from everhold.certificate.document import (
     Certificate,
     digest,
     entering_numbers,
+    left_of,
     privacy_facts,
     signed_message,
     software_version,
@@ -151,7 +152,7 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
             warnings.simplefilter("ignore")
             mechanism = _mechanism_of(document)
             promise = mechanism.promise()
-            left = mechanism.remaining(_state_of(document))
+            left = left_of(mechanism, _state_of(document), closed="unsealed" in document["account"])
             unreachable = list(_unreachable(document, mechanism))
     except Exception:  # parameters from a hostile file may break numerical code anywhere
         findings.append(
@@ -274,14 +275,19 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "there are allotments or losses, and no act of the steward that set or counted them"
     allotments = account.get("allotments", {"acts": 0, "analysts": []})
     lost = account.get("lost", {"recoveries": 0, "questions": 0, "charges": 0})
-    gates = account.get("gates", ())
-    questions = head["sequence"] - allotments["acts"] - lost["recoveries"] - len(gates) + lost["questions"]
+    unsealed, gates = account.get("unsealed", {"acts": 0, "answers": 0}), account.get("gates", ())
+    acts = allotments["acts"] + lost["recoveries"] + unsealed["acts"] + len(gates)
+    questions = head["sequence"] - acts + lost["questions"]
     told = sum(account["by_source"].values()) + sum(gate["challenges"] for gate in gates)
     if account["asked"] != questions or account["asked"] != told + lost["questions"]:
         yield "the counts of questions do not agree with each other or with the ledger's head"
     kind, queries = MECHANISMS.get(document["mechanism"]["name"]), document["mechanism"]["queries"]
     if kind is not None:  # else it is said elsewhere that there is no such mechanism
         yield from _spending_findings(kind, account, lost=lost["charges"], queries=queries)
+    if "unsealed" in account:
+        yield from _unsealing_findings(
+            kind, unsealed, kept=account["asked"] - lost["questions"], lost=account.get("lost")
+        )
     yield from _gate_findings(document)
     yield from _allotment_findings(allotments, answered=account["asked"], charged=account["charged"])
 
@@ -292,6 +298,8 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
     taken, standing = by_source.get("holdout", 0), by_source.get("standing", 0)
     taken += sum(len(gate["promotions"]) for gate in account.get("gates", ()))
     yield from kind.mispriced(charged=account["charged"], taken=taken, lost=lost, queries=queries)
+    if by_source.get("silent", 0) and not kind.unsealable:
+        yield "there are silent answers, and with this mechanism nothing is ever told of them"
     if standing and "standing" not in kind.sources:
         yield "there are answers of a kind that the mechanism does not give"
     if standing and not by_source.get("holdout", 0):
@@ -300,6 +308,18 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
         yield "there are confirmed guesses, and the mechanism confirms none"
     if account["asked"] > queries and not kind.beyond_the_plan:
         yield "more questions were answered than were planned"
+
+
+def _unsealing_findings(
+    kind: type[Mechanism] | None, unsealed: Mapping[str, int], *, kept: int, lost: Mapping[str, int] | None
+) -> Iterator[str]:
+    """Whether such a study can have been unsealed, and so many of its answers."""
+    if kind is not None and not kind.unsealable:
+        yield "the study is said to be unsealed, and with this mechanism none can be"
+    if unsealed["acts"] > 1 or (not unsealed["acts"] and lost is None):
+        yield "the study is said to be closed, and there is no act of the steward that unsealed it, or more than one"
+    if unsealed["answers"] > kept or (unsealed["answers"] > 0) != (unsealed["acts"] > 0):
+        yield "the number of unsealed answers does not agree with those of acts and questions"
 
 
 def _gate_findings(document: Mapping[str, Any]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING, Any
 
-from everhold.answers import estimand_in_words
+from everhold.answers import SILENT, estimand_in_words
 from everhold.cli.failures import Misuse
 from everhold.cli.output import Format, note, show_list
 from everhold.display import left_in_words
@@ -36,6 +36,8 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int], files: S
     lines = answer.to_rows() if "bins" in document or isinstance(document.get("values"), list) else [document]
     if answer.refused:
         note(_refusal(answer, document))
+    elif getattr(answer, "source", None) == SILENT and document.get("sealed") is None:
+        note(answer.explain())
     elif document.get("about"):
         note(estimand_in_words(document["about"]))
     columns = [name for name in lines[0] if name != "about"]
@@ -47,7 +49,7 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int], files: S
 
 def _refusal(answer: Any, document: Mapping[str, Any]) -> str:
     if "bins" in document:
-        refused = sum(line["value"] is None for line in document["bins"])
+        refused = sum(line["source"] == "refused" for line in document["bins"])
         return f"refused: {refused} of {len(document['bins'])} bins; {answer.charged:,} was charged for the others"
     return f"refused: {answer.explain()}" if "value" in document else f"{answer}; nothing was charged"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from everhold.answers import UNSEALED
 from everhold.cli.answers import check_output, save_table, show_answer
 from everhold.cli.arguments import (
     STORAGE_VARIABLE,
@@ -227,6 +228,9 @@ def ask(
     ] = None,
     analyst: AnalystOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False,
+    silent: Annotated[
+        bool, typer.Option("--silent", help="Only register it: nothing is told before 'everhold unseal'.")
+    ] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Ask one question and print the answer with what holds for the population.
@@ -240,6 +244,8 @@ def ask(
       everhold ask flights.db flights --mean "late = 1" --analyst team-a
 
     A repeated question gets the same answer, free of charge.
+    With --silent a question is only registered; its answer is told, with all
+    others, when the study ends: see 'everhold unseal --help'.
     When the budget is spent, answers are refused: value, low and high are null.
     So are questions that an analyst's allotment may not pay for; refusals cost
     nothing, are not recorded, and anybody may ask again.
@@ -270,7 +276,7 @@ def ask(
     with opened(storage, name, analyst) as holdout:
         question, tolerance = spelled.question(holdout.schema, tolerance)
         assert question is not None
-        answer = holdout.ask(question, guess=guess, tolerance=tolerance, strict=strict)
+        answer = holdout.ask(question, guess=guess, tolerance=tolerance, strict=strict, silent=silent)
         whole = _whole(holdout, analyst)
     if output is not None and answer.table is not None:
         save_table(answer.table, output)
@@ -360,6 +366,8 @@ def transcript(storage: StorageArgument, name: NameArgument = None, form: Format
     choice, a quantile or a scan the value is the number of the candidate, bin or
     question, from 0, and 'within' says how sharp it is: the regret, the error of
     the level, or the distance beyond the threshold.
+    Of an unsealed study there is also what the sealed rows say of each question,
+    with an interval for the population.
 
     Exit codes:
       0  printed
@@ -375,7 +383,7 @@ def show_transcript(storage: str, name: str | None, form: Format) -> None:
     with opened(storage, name) as holdout:
         entries = holdout.transcript()
     rows = entries.to_rows()
-    columns = [*_TRANSCRIPT, *(name for name in ("analyst", "about") if rows and name in rows[0])]
+    columns = [*_TRANSCRIPT, *(name for name in (*UNSEALED, "analyst", "about") if rows and name in rows[0])]
     if any(row.get("within") is not None for row in rows):  # a choice says nothing without its regret
         columns.insert(columns.index("source"), "within")
     show_list(rows, columns, form, document=entries.to_dict())

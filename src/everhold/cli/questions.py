@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Spelled", "with_question_options"]
 
 _SUBJECT, _DETAILS = "The question, exactly one of", "More about the question"
-_TYPES = {Form.NUMBER: float, Form.WHOLE: int, Form.PREDICTIONS: Path, Form.CELLS: Path}
+_TYPES = {Form.FLAG: bool, Form.NUMBER: float, Form.WHOLE: int, Form.PREDICTIONS: Path, Form.CELLS: Path}
 _ROWWISE = tuple(kind for kind in KINDS if kind.rowwise)
 _OF_FILES = tuple(kind.name for kind in KINDS if kind.form is Form.PREDICTIONS)
 
@@ -51,7 +51,7 @@ class Spelled:
         Raises:
             Misuse: If not.
         """
-        given = {name: value for name, value in options.items() if value not in (None, [])}
+        given = {name: value for name, value in options.items() if value not in (None, [], False)}
         wrapping = [kind for kind in KINDS if kind.several and kind.name in given]
         chosen = wrapping or [kind for kind in KINDS if kind.name in given]
         rows = [(kind, subject) for kind in _ROWWISE for subject in given.get(kind.name, ())]
@@ -74,8 +74,6 @@ class Spelled:
             if (name == "column" and not files) or (name == "questions" and not wrapping):
                 owners = _listed(_OF_FILES if name == "column" else [kind.name for kind in KINDS if kind.several])
                 raise Misuse(f"--{name} belongs to {owners}; leave it out or ask that question")
-        if "given" in given and {"low", "high"} & set(given):
-            raise Misuse("--given takes two conditions, which have no range; leave out --low and --high")
         if chosen and "with_" in chosen[0].details and "with_" not in given:
             raise Misuse(f"--{chosen[0].name} needs the other condition or number; give it as --with EXPR")
         return cls(given, chosen[0] if chosen else None, tuple(rows) if wrapping else ())
@@ -103,7 +101,15 @@ class Spelled:
             for one, subject in self.candidates
         ]
         each += _lines(self.given["questions"]) if "questions" in self.given else []
+        if kind.form is Form.FLAG:
+            return self._paired(kind, each)
         return self._made(kind, each, {**details, kind.several: self.given[kind.name]})
+
+    def _paired(self, kind: Kind, each: list[Any]) -> Question[Any]:
+        if len(each) != 2:
+            raise Misuse(f"--{_dashed(kind.name)} takes two questions, found {len(each)}; give one of them twice")
+        made: Question[Any] = kind.make(*each)
+        return made
 
     def _made(self, kind: Kind, subject: Any, details: Mapping[str, Any]) -> Question[Any]:
         try:
@@ -188,7 +194,7 @@ def _options() -> dict[str, Any]:
 
 
 def _annotated(plain: Any, name: str, form: Form, help_text: str, panel: str) -> Any:
-    metavar = {Form.NUMBER: None, Form.WHOLE: None, Form.PREDICTIONS: None}.get(form, form.value)
+    metavar = {Form.NUMBER: None, Form.WHOLE: None, Form.PREDICTIONS: None, Form.FLAG: None}.get(form, form.value)
     option = typer.Option(f"--{_dashed(name)}", metavar=metavar, help=help_text, rich_help_panel=panel)
     return Annotated[plain | None, option]
 
@@ -196,7 +202,8 @@ def _annotated(plain: Any, name: str, form: Form, help_text: str, panel: str) ->
 def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given: Mapping[str, Any]) -> None:
     """Means of different kinds are in different units, or were not meant together."""
     if len(wrapping) > 1:
-        raise Misuse("expected one question, found --choose and --first-above; give one of them")
+        listed = " and ".join(f"--{_dashed(kind.name)}" for kind in wrapping)
+        raise Misuse(f"expected one question, found {listed}; give one of them")
     found = [*dict.fromkeys(f"--{kind.name}" for kind, _ in rows), *(["--questions"] if "questions" in given else [])]
     others = [f"--{_dashed(kind.name)}" for kind in KINDS if kind.name in given and kind is not wrapping[0]]
     strange = [option for option in others if option not in found]

@@ -1,41 +1,23 @@
 """Promises without noise: a transcript that can be described in few words cannot overfit (S3).
 
 All questions that can ever be asked form a tree. A node is the question number j together with the history of the
-answers before it: which of them were released from the holdout (f of them) and with which of the G grid values. Any
-weights ``w(node)`` fixed in advance with ``sum w <= 1`` give each asked question the level ``beta * w(node)``.
+answers before it: which of them were surprises (f of them) and what was told then, their labels. Any weights
+``w(node)`` fixed in advance with ``sum w <= 1`` give each asked question the level ``beta * w(node)`` (S8).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["LadderTree", "QuestionTree", "log_ladder_size", "log_tree_size"]
-
-
-@lru_cache(maxsize=256)
-def log_tree_size(*, queries: int, overfits: int, grid: int) -> float:
-    """Ln N of the tree with ``queries`` questions and at most ``overfits`` releases on ``grid`` values (S3).
-
-    There are ``C(j-1, f) G^f`` histories before question j with f releases; summing over j gives
-    ``N = sum_{f <= B} C(m, f+1) G^f``, at most the ``m sum_{b <= B} C(m, b) G^b`` of the cruder count.
-
-    Examples:
-        >>> log_tree_size(queries=1, overfits=0, grid=10)
-        0.0
-        >>> round(math.exp(log_tree_size(queries=3, overfits=1, grid=10)))  # 3 quiet nodes, 10 * (1 + 2) others
-        33
-    """
-    releases = np.arange(min(overfits, queries - 1) + 1, dtype=np.float64)
-    return float(logsumexp(_log_choose(float(queries), releases + 1.0) + releases * math.log(grid)))
+__all__ = ["LadderTree", "QuestionTree", "log_ladder_size"]
 
 
 def log_ladder_size(*, queries: int, levels: int) -> float:
@@ -62,45 +44,49 @@ def _log_choose(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class QuestionTree:
-    """The weighted tree of guess-and-check: half the weight on a plan, half pay as you go (S3, weighted form).
+    """The weighted tree of guess-and-check: a surprise is paid for when it happens (S8).
 
-    ``w = 1/2 [uniform over the planned tree] + 1/2 * 1/(j(j+1)) * 1/((f+1)(f+2)) / (C(j-1, f) G^f)``.
+    Before question j with f surprises among the j - 1 earlier ones, and with labels of prior probability ``pi``,
+
+        ``w = s q_f pi / C(m, f+1)  [j <= m]  +  (1 - s) q_f pi / (j (j+1) C(j-1, f))``,  ``q_f = 1 / ((f+1) (f+2))``.
+
+    There are ``C(m, f+1)`` ways to place f surprises and the question itself among m, labels sum to at most 1, and so
+    the planned part sums to at most ``s m / (m+1)`` and the rest to less than ``1 - s``.
 
     Attributes:
         queries: Planned number of questions m.
-        overfits: Planned number of releases B.
-        grid: Number G of values that a released answer can take.
+        planned: Share s of the weight that lies on the plan, in (0, 1).
 
     Examples:
-        >>> tree = QuestionTree(queries=1000, overfits=5, grid=20)
-        >>> round(float(tree.log_inverse_weight(asked=1000, released=0)), 3)
-        15.203
+        >>> tree = QuestionTree(queries=1000)
+        >>> round(float(tree.log_inverse_weight(asked=1000, surprises=0)), 3)
+        7.706
     """
 
     queries: int
-    overfits: int
-    grid: int
+    planned: float = 0.9
 
-    def log_inverse_weight(self, *, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
-        """ln(1 / w) of question number ``asked`` (from 1) after ``released`` releases, shape (...).
+    def log_inverse_weight(
+        self, *, asked: ArrayLike, surprises: ArrayLike, labels: ArrayLike = 0.0
+    ) -> NDArray[np.float64]:
+        """ln(1 / w) of question number ``asked`` (from 1), shape (...).
 
-        Infinite where there are more releases than earlier questions.
+        Args:
+            asked: Number j of the question.
+            surprises: Number f of surprises before it; infinite where there are more of them than earlier questions.
+            labels: ``ln(1 / pi)``: what the labels of all earlier surprises cost, in nats.
         """
-        j, f = np.asarray(asked, dtype=np.float64), np.asarray(released, dtype=np.float64)
+        j, f = np.asarray(asked, dtype=np.float64), np.asarray(surprises, dtype=np.float64)
         possible = f < j
-        planned = np.where(
-            possible & (j <= self.queries) & (f <= self.overfits),
-            -log_tree_size(queries=self.queries, overfits=self.overfits, grid=self.grid),
-            -np.inf,
+        on_plan = np.where(
+            possible & (j <= self.queries), math.log(self.planned) - _log_choose(float(self.queries), f + 1.0), -np.inf
         )
-        as_you_go = np.where(
+        beyond = np.where(
             possible,
-            -np.log(j * (j + 1.0) * (f + 1.0) * (f + 2.0))
-            - _log_choose(j - 1.0, np.minimum(f, j - 1.0))
-            - f * math.log(self.grid),
+            math.log1p(-self.planned) - np.log(j * (j + 1.0)) - _log_choose(j - 1.0, np.minimum(f, j - 1.0)),
             -np.inf,
         )
-        return -(np.logaddexp(planned, as_you_go) - math.log(2.0))
+        return np.asarray(np.log((f + 1.0) * (f + 2.0)) + labels - np.logaddexp(on_plan, beyond))
 
 
 @dataclass(frozen=True, slots=True)

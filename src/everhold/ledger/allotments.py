@@ -7,12 +7,15 @@ the entries alone. The sums are kept beside the mechanism's state, under the sam
 A recovery is an act, too, with the source `RECOVERY`: it says how much was answered that the ledger does not hold. As
 nobody knows on whose behalf, it takes back what was left of all allotments.
 
+The last act of a study has the source `UNSEALING` and holds all sealed numbers. After it no question is answered and
+nothing is allotted any more; nor after a recovery that says that an unsealing was lost.
 Gates (`everhold.ledger.gates`) are kept beside the allotments in the same way.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from everhold.errors import IntegrityError
@@ -21,7 +24,19 @@ from everhold.ledger.gates import GATE, PROMOTED, VERDICTS, Gates
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ACT", "ACTS", "ANALYST", "LONGEST_NAME", "MOST", "RECOVERY", "Accounts", "Allotment"]
+__all__ = [
+    "ACT",
+    "ACTS",
+    "ANALYST",
+    "CLOSED",
+    "DISCLOSED",
+    "LONGEST_NAME",
+    "MOST",
+    "RECOVERY",
+    "UNSEALING",
+    "Accounts",
+    "Allotment",
+]
 
 ACT = "allotment"
 """Source of the "answer" of an entry that is no question but a steward's act."""
@@ -29,17 +44,26 @@ ACT = "allotment"
 RECOVERY = "recovery"
 """Source of the "answer" of an entry that says what the ledger lost."""
 
-ACTS = frozenset({ACT, RECOVERY, GATE})
+UNSEALING = "unsealing"
+"""Source of the "answer" of an entry that closes the study and tells all sealed numbers."""
+
+ACTS = frozenset({ACT, RECOVERY, UNSEALING, GATE})
 """Sources of entries that are no questions."""
 
 ANALYST = "analyst"
 """Field of an entry's description: on whose behalf it was asked, or whom the act is about."""
 
+CLOSED = "closed"
+"""Field of a recovery's description: whether it lost an unsealing, so that the study is over."""
+
+DISCLOSED = "disclosed"
+"""Field of an unsealing's answer: for each entry that has them sequence, sealed mean, low and high, in order."""
+
 LONGEST_NAME = 100
 MOST = 10**15
 """The largest limit."""
 
-_KEY = "allotments"
+_KEY, _UNSEALED = "allotments", "unsealed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +108,8 @@ class Accounts:
         generation: Number of the last of them, which counts those that were lost, too.
         lost_questions: Questions that were answered and lost, in all.
         lost_charges: What they were charged.
+        closed: Whether the study is over: nothing new is answered or allotted.
+        unsealings: How many entries are unsealings, 0 or 1; none if the one that closed the study was lost.
         gates: The gates and their champions.
     """
 
@@ -93,6 +119,8 @@ class Accounts:
     generation: int = 0
     lost_questions: int = 0
     lost_charges: int = 0
+    closed: bool = False
+    unsealings: int = 0
     gates: Gates = field(default_factory=Gates)
 
     @classmethod
@@ -108,7 +136,11 @@ class Accounts:
         try:
             parts = [Allotment(*line) for line in stored["analysts"]]
             found = cls(stored["acts"], {part.analyst: part for part in parts}, *stored.get("lost", (0, 0, 0, 0)))
-            counts = (found.acts, found.recoveries, found.generation, found.lost_questions, found.lost_charges)
+            found.closed, found.unsealings = _UNSEALED in stored, stored.get(_UNSEALED, 0)
+            counts = (
+                found.acts, found.recoveries, found.generation, found.lost_questions, found.lost_charges,
+                found.unsealings,
+            )  # fmt: skip
             sound = len(found.parts) == len(parts) and found._stored() == stored and all(map(_is_sound, parts))
             sound = sound and all(map(_is_count, counts))
         except (AttributeError, KeyError, TypeError):
@@ -123,7 +155,12 @@ class Accounts:
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The state with these accounts in it; unchanged if there never was an act."""
-        return self.gates.into({**state, _KEY: self._stored()} if self.acts or self.recoveries else state)
+        return self.gates.into({**state, _KEY: self._stored()} if self._any else state)
+
+    @property
+    def _any(self) -> bool:
+        """Whether there ever was an act of any kind."""
+        return bool(self.acts or self.recoveries or self.closed)
 
     def _stored(self) -> dict[str, Any]:
         lost = [self.recoveries, self.generation, self.lost_questions, self.lost_charges]
@@ -133,6 +170,7 @@ class Accounts:
                 [part.analyst, part.questions, part.charges, part.asked, part.charged] for part in self.parts.values()
             ],
             **({"lost": lost} if self.recoveries else {}),
+            **({_UNSEALED: self.unsealings} if self.closed else {}),
         }
 
     def allot(self, analyst: str, questions: int, charges: int) -> None:
@@ -147,9 +185,21 @@ class Accounts:
         self.parts[analyst] = replace(before, questions=questions, charges=charges)
         self.acts += 1
 
-    def recover(self, questions: int, charges: int, *, generation: int) -> None:
+    def unseal(self) -> None:
+        """Close the study.
+
+        Raises:
+            ValueError: If its numbers were told already.
+        """
+        self.unsealings += 1
+        self.closed = True
+        if self.unsealings > 1:
+            raise ValueError("the study was unsealed twice")
+
+    def recover(self, questions: int, charges: int, *, generation: int, closed: bool = False) -> None:
         """Count what was lost, and take back what was left of all allotments: any of them may have spent it."""
         self.recoveries += 1
+        self.closed |= closed
         self.generation = generation
         self.lost_questions += questions
         self.lost_charges += charges
@@ -166,7 +216,8 @@ class Accounts:
 
     def questions_among(self, entries: int) -> int:
         """How many different questions were asked: every entry is one but for acts, and lost ones count."""
-        return entries - self.acts - self.recoveries - len(self.gates) + self.lost_questions
+        acts = self.acts + self.recoveries + self.unsealings + len(self.gates)
+        return entries - acts + self.lost_questions
 
     def spend(self, analyst: str, *, asked: int, charged: int) -> None:
         """Count what an analyst was answered.
@@ -193,7 +244,15 @@ class Accounts:
                 if not (sound and _is_count(generation) and generation > self.generation):
                     self.recoveries += 1
                     return "what was lost is malformed"
-                self.recover(int(questions or 0), charged, generation=int(generation))
+                lost_unsealing = description.get(CLOSED) is True
+                self.recover(int(questions or 0), charged, generation=int(generation), closed=lost_unsealing)
+            elif source == UNSEALING:
+                self.unseal()
+                if charged or not _is_disclosed(answer.get(DISCLOSED)):
+                    return "the unsealing is malformed"
+            elif self.closed:
+                self.acts += source == ACT
+                return "it was written after the study had been unsealed, and nothing may be asked or allotted then"
             elif source == ACT:
                 if not (_is_name(name) and _is_count(questions) and _is_count(charges)) or charged:
                     self.acts += 1
@@ -204,7 +263,8 @@ class Accounts:
             elif isinstance(name, str) and self.acts:  # before the first act it is a word of the question's own
                 self.spend(name, asked=1, charged=charged)
         except ValueError as fault:
-            return f"the gates were not kept: {fault}" if source == GATE else f"the allotments were not kept: {fault}"
+            kept = {UNSEALING: "the study went on", GATE: "the gates were not kept"}
+            return f"{kept.get(str(source), 'the allotments were not kept')}: {fault}"
         return self._replay_challenge(description, source, charged) if source in VERDICTS else None
 
     def _replay_challenge(self, description: Mapping[str, Any], source: object, charged: int) -> str | None:
@@ -218,7 +278,7 @@ class Accounts:
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
         """Whether a head's state carries exactly these accounts."""
-        kept = bool(state.get(_KEY) == (self._stored() if self.acts or self.recoveries else None))
+        kept = bool(state.get(_KEY) == (self._stored() if self._any else None))
         return kept and self.gates.agree_with(state)
 
 
@@ -230,6 +290,15 @@ def _is_sound(part: Allotment) -> bool:
         and part.asked <= part.questions
         and part.charged <= part.charges
     )
+
+
+def _is_disclosed(lines: object) -> bool:
+    """Whether these are sealed numbers by entry, in the order of the entries."""
+    if not isinstance(lines, list) or not all(isinstance(line, list) and len(line) == 4 for line in lines):
+        return False
+    sequences = [line[0] for line in lines]
+    ordered = all(map(_is_count, sequences)) and all(before < after for before, after in pairwise(sequences))
+    return ordered and all(type(number) is float and 0.0 <= number <= 1.0 for line in lines for number in line[1:])
 
 
 def _is_name(value: object) -> TypeGuard[str]:

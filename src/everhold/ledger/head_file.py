@@ -50,6 +50,7 @@ class Reached:
         entry_hash: Its hash.
         asked: Different questions asked so far.
         charged: Sum of all charges.
+        closed: Whether the study was unsealed, and nothing may be asked any more.
     """
 
     generation: int
@@ -57,13 +58,14 @@ class Reached:
     entry_hash: str = field(compare=False)
     asked: int = field(compare=False)
     charged: int = field(compare=False)
+    closed: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, head: Head) -> Reached:
         """How far a head has come."""
         accounts = Accounts.from_state(head.state)
         asked = accounts.questions_among(head.sequence)
-        return cls(accounts.generation, head.sequence, head.entry_hash, asked, head.charged)
+        return cls(accounts.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed)
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
         """Check that a database has come at least as far, on the same way.

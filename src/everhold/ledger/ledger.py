@@ -6,26 +6,31 @@ import hashlib
 import hmac
 import json
 import re
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, func, insert, select, update
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
+from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, seal_of
 from everhold.ledger.database import database_errors, entries, head
+from everhold.ledger.envelopes import ENVELOPE, opened, sealed
 from everhold.ledger.head_file import RECOVER, Reached
 from everhold.ledger.records import Committed, Entry, Head, Outcome, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from sqlalchemy import Connection
 
     from everhold.ledger.database import Database
+    from everhold.ledger.envelopes import Numbers
     from everhold.ledger.head_file import HeadFile
 
     Step: TypeAlias = Callable[[dict[str, Any], list[int]], tuple[dict[str, Any], Sequence[Outcome | None]]]
@@ -64,10 +69,12 @@ class Page:
         new: Positions of the questions that are to be answered.
         taken: What was recorded, by position.
         committed: One for each question in the order asked, None where it was left out; there when the block was left.
+        earlier: Reads all entries up to here, inside the transaction.
     """
 
     state: dict[str, Any] = field(repr=False)
     new: list[int]
+    earlier: Callable[[], list[Entry]] = field(repr=False)
     taken: dict[int, Outcome] = field(default_factory=dict)
     committed: list[Committed | None] = field(default_factory=list)
 
@@ -193,7 +200,7 @@ class Ledger:
             for index, fingerprint in enumerate(fingerprints):
                 if fingerprint not in known:
                     fresh.setdefault(fingerprint, index)
-            page = Page(after.state, [*fresh.values()])
+            page = Page(after.state, [*fresh.values()], partial(self._all_entries, connection, after.sequence))
             yield page
             if page.taken:
                 with database_errors():
@@ -201,13 +208,30 @@ class Ledger:
                 known |= added
         if self.head_file is not None and reached is not None and reached < (now := Reached.of(after)):
             self.head_file.advance(now)
-        page.state = after.state
+        page.state, accounts = after.state, Accounts.from_state(after.state)
         for index, fingerprint in enumerate(fingerprints):
             entry, new = known.get(fingerprint), page.taken.get(index)
-            charged = 0 if new is None else new.charged
-            page.committed.append(
-                None if entry is None else Committed(entry[0], json.loads(entry[1]), charged, new is None, after.state)
-            )
+            if entry is None:
+                page.committed.append(None)
+                continue
+            answer, charged = json.loads(entry[1]), 0 if new is None else new.charged
+            told = self.sealed_of(fingerprint, answer) if accounts.unsealings else None
+            page.committed.append(Committed(entry[0], answer, charged, new is None, after.state, told))
+
+    def sealed_of(self, question: str, answer: Mapping[str, Any]) -> Numbers | None:
+        """What is told of an answer when the study is unsealed; None where nothing of the kind is kept. Secret before.
+
+        Args:
+            question: The fingerprint.
+            answer: As the entry holds it.
+
+        Raises:
+            IntegrityError: If its envelope was altered.
+        """
+        envelope = answer.get(ENVELOPE)
+        if envelope is None:
+            return None
+        return opened(envelope, key=self.seal_key, holdout=self.holdout, question=question)
 
     def commit(self, questions: Sequence[Question], step: Step) -> list[Committed | None]:
         """Answer questions in one transaction, as `writing` does, by a function.
@@ -302,7 +326,8 @@ class Ledger:
         version, digest = connection.info[holdout]
         digest, rows, added = digest.copy(), [], {}
         for sequence, (index, outcome) in enumerate(taken.items(), before.sequence + 1):
-            question, answer = questions[index], canonical(outcome.answer)
+            question = questions[index]
+            answer = canonical(self._with_envelope(question.fingerprint, outcome))
             fields: dict[str, Any] = {
                 "sequence": sequence,
                 "question": question.fingerprint,
@@ -348,6 +373,21 @@ class Ledger:
                 f"entry {row[1]} of the ledger was altered: it does not carry the seal of this key; expected the "
                 "answer as it was given; nothing was answered or charged; verify the ledger and restore a backup"
             )
+
+    def _with_envelope(self, question: str, outcome: Outcome) -> dict[str, Any]:
+        """An answer as the entry holds it."""
+        if outcome.sealed is None:
+            return outcome.answer
+        return {
+            **outcome.answer,
+            ENVELOPE: sealed(outcome.sealed, key=self.seal_key, holdout=self.holdout, question=question),
+        }
+
+    def _all_entries(self, connection: Connection, count: int) -> list[Entry]:
+        """The entries of a transaction, all that were written; it has checked that none is missing."""
+        with database_errors():
+            rows = connection.execute(_PAGE, {"holdout": self.holdout, "after": 0, "size": count}).all()
+        return [self._entry(row) for row in rows]
 
     def _entry(self, row: Sequence[Any]) -> Entry:
         self._check_sealed(row)

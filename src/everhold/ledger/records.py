@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from everhold.ledger.allotments import Accounts
+
+if TYPE_CHECKING:
+    from everhold.ledger.envelopes import Numbers
 
 __all__ = ["Committed", "Entry", "Head", "HoldoutRecord", "Outcome", "Question"]
 
@@ -47,10 +50,13 @@ class Outcome:
     Attributes:
         answer: The exact answer, plain JSON data.
         charged: What it costs, an integer >= 0 in the mechanism's own unit.
+        sealed: What is told of it only when the study is unsealed; None where there is nothing of the kind. Secret:
+            the ledger keeps it in an envelope.
     """
 
     answer: dict[str, Any] = field(repr=False)
     charged: int
+    sealed: Numbers | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ class Committed:
         charged: 0 for a repeat.
         repeated: Whether the question had been answered before, or earlier in the same batch.
         state_after: The mechanism's state after the whole batch (secret).
+        sealed: What was told of it when the study was unsealed; None before, and where nothing of the kind is kept.
     """
 
     sequence: int
@@ -70,6 +77,7 @@ class Committed:
     charged: int
     repeated: bool
     state_after: dict[str, Any] = field(repr=False)
+    sealed: Numbers | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy as np
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State
 
 if TYPE_CHECKING:
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
 
@@ -36,6 +38,12 @@ class BareAverage(Mechanism):
     def _log_inverse_level(self) -> float:
         return math.log(self.queries / self.beta)
 
+    def _on_part(self, procedure: Procedure, rows: int) -> Procedure:
+        """The procedure for so many of the rows; where there are several parts, rows are independent."""
+        if self.parts == 1:
+            return procedure
+        return replace(procedure if isinstance(procedure, OfMeans) else self.procedure, rows=float(rows))
+
     @property
     def _rows_per_answer(self) -> int:
         return self.rows // self.parts
@@ -47,9 +55,8 @@ class BareAverage(Mechanism):
         parts = (state.asked + np.arange(count)) % self.parts
         sizes = (self.rows - parts + self.parts - 1) // self.parts  # row i belongs to part i modulo the number of parts
         values = evaluations.totals[np.arange(count), parts] / (sizes * float(self.unit))
-        interval = self.not_excluded(
-            values, values, rows=self._rows_per_answer, log_inverse_level=self._log_inverse_level
-        )
+        procedures = list(map(self._on_part, self.procedures_of(evaluations), sizes.tolist()))
+        interval = self.not_excluded(procedures, values, values, np.full(count, self._log_inverse_level))
         replies.put(slice(0, count), values, interval, Source.HOLDOUT)
         return state.after(asked=count, charged=count), replies
 

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
-from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
+from everhold.guarantees.intervals.base import Procedure
+from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
 from everhold.guarantees.transfer import transferred_interval
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.privacy.noise import LARGEST_SCALE
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery
 
 __all__ = ["MOST_GRID_STEPS", "Mechanism", "Promise", "Quote", "Replies", "Source", "State", "usable_scales", "whole"]
+
+AnyProcedure = TypeVar("AnyProcedure", bound=Procedure)
 
 MOST_GRID_STEPS = 2**56
 """Largest ``rows * unit``: sums and their noise stay far inside 64 bits."""
@@ -47,8 +50,9 @@ class Source(IntEnum):
     HOLDOUT = 2
     REFUSED = 3
     STANDING = 4  # the best so far, which the question does not beat
+    SILENT = 5  # nothing is told before the study is unsealed
     PROMOTED = 6  # a challenger that is proved to be better
-    KEPT = 7  # a champion against whom nothing is proved
+    KEPT = 7  # one that is not; nothing else is told of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +63,27 @@ class State:
         asked: Questions answered so far; refused ones do not count.
         charged: What was spent so far, in the mechanism's unit (`Mechanism.charged_in`).
         carried_noise: Noise that stays in force from question to question (a noisy threshold), in grid units. Secret.
+        labels: What the surprises so far have told costs every later question, in millionths of a nat (S8); public.
     """
 
     asked: int = 0
     charged: int = 0
     carried_noise: int = field(default=0, repr=False)
+    labels: int = 0
 
-    def after(self, *, asked: int = 1, charged: int) -> State:
+    def after(self, *, asked: int = 1, charged: int, labels: int = 0) -> State:
         """The state after so many more answers and charges."""
-        return State(self.asked + asked, self.charged + charged, self.carried_noise)
+        return replace(self, asked=self.asked + asked, charged=self.charged + charged, labels=self.labels + labels)
 
     def to_dict(self) -> dict[str, int]:
         """The state as plain data, for the ledger alone, which calls what was charged ``overfits``."""
-        return {"asked": self.asked, "overfits": self.charged, "carried_noise": self.carried_noise}
+        told = {"labels": self.labels} if self.labels else {}
+        return {"asked": self.asked, "overfits": self.charged, "carried_noise": self.carried_noise, **told}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, int]) -> Self:
         """The inverse of `to_dict`."""
-        return cls(asked=data["asked"], charged=data["overfits"], carried_noise=data["carried_noise"])
+        return cls(data["asked"], data["overfits"], data["carried_noise"], data.get("labels", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,9 @@ class Replies:
         highs: Upper ends of the intervals; nan where refused.
         sources: `Source` of each answer.
         charged: What each was charged; 0 where the sealed rows were not the source.
+        sealed: Shape (questions, 3): sealed mean, and both ends of what it leaves possible, told when the study is
+            unsealed; nan where nothing can be. Secret.
+        nats: ln(1 / level) of each interval; nan where questions have no level of their own.
     """
 
     values: NDArray[np.float64]
@@ -96,6 +106,8 @@ class Replies:
     highs: NDArray[np.float64]
     sources: NDArray[np.int8]
     charged: NDArray[np.int64]
+    sealed: NDArray[np.float64] = field(repr=False)
+    nats: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -103,8 +115,9 @@ class Replies:
     @classmethod
     def refused(cls, count: int) -> Self:
         """``count`` refusals, to be filled in where there is an answer."""
-        values, lows, highs = np.full((3, count), np.nan)
-        return cls(values, lows, highs, np.full(count, Source.REFUSED, np.int8), np.zeros(count, np.int64))
+        values, lows, highs, nats = np.full((4, count), np.nan)
+        sources, charged = np.full(count, Source.REFUSED, np.int8), np.zeros(count, np.int64)
+        return cls(values, lows, highs, sources, charged, np.full((count, 3), np.nan), nats)
 
     def put(
         self,
@@ -119,6 +132,11 @@ class Replies:
         self.highs[where] = np.clip(interval[1], 0.0, 1.0)
         self.sources[where] = source
         self.charged[where] = source is Source.HOLDOUT
+
+    def tell_nothing(self, position: int, source: Source) -> None:
+        """An answer without a number."""
+        self.values[position] = self.lows[position] = self.highs[position] = np.nan
+        self.sources[position] = source
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +227,7 @@ class Mechanism(ABC):
     one_law: ClassVar[bool] = False  # it answers from parts of the rows, so all rows have to be of one law
     independent_rows: ClassVar[bool] = False  # it takes no others
     adds_noise: ClassVar[bool] = True
+    unsealable: ClassVar[bool] = False  # every question has an interval of its own (S8), which can be told at the end
     reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
     sources: ClassVar[tuple[str, ...]] = ("holdout",)  # of its answers, as the ledger names them
     most_charged: ClassVar[int] = 1  # for one new question at the planned price
@@ -417,16 +436,27 @@ class Mechanism(ABC):
         """The most that can still be charged; here every answer costs one."""
         return self.queries - state.asked
 
+    @cached_property
+    def procedure(self) -> OfMeans:
+        """How intervals of questions are made of which nothing is known but that their values lie in [0, 1] (S5)."""
+        rows = self.effective_rows(self.rows)
+        return Chernoff(rows, rows) if self.dependence.binomial_tails else Hoeffding(rows, rows)
+
+    def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
+        """One procedure for each question."""
+        return evaluations.procedures or [self.procedure] * len(evaluations)
+
     def not_excluded(
-        self, low_mean: NDArray[np.float64], high_mean: NDArray[np.float64], *, rows: int, log_inverse_level: ArrayLike
+        self, procedures: Sequence[Procedure], low: NDArray[np.float64], high: NDArray[np.float64], nats: ArrayLike
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Population values that a sealed mean of ``rows`` rows in the given range does not exclude (S3, S5)."""
-        if self.dependence.binomial_tails:
-            low, high = binomial_interval(low_mean, high_mean, rows=rows, log_inverse_level=log_inverse_level)
-        else:
-            reach = hoeffding_radius(rows=self.effective_rows(rows), log_inverse_level=log_inverse_level)
-            low, high = low_mean - reach, high_mean + reach
-        return low - self.rounding, high + self.rounding
+        """Population values that sealed means between ``low`` and ``high`` do not exclude, each of shape (questions,).
+
+        Procedures that look at more than the mean give way to the mechanism's own `procedure`.
+        """
+        lows, highs = np.empty(len(low)), np.empty(len(high))
+        for procedure, places in alike([_of_means(each, self.procedure) for each in procedures]):
+            lows[places], highs[places] = procedure.span(low[places], high[places], np.asarray(nats)[places])
+        return lows - self.rounding, highs + self.rounding
 
     def transferred(
         self, values: NDArray[np.float64], *, margin: float, epsilon: float
@@ -473,6 +503,18 @@ class Mechanism(ABC):
             "unit": self.unit,
             "parameters": self.parameters(),
         }
+
+
+def alike(procedures: Sequence[AnyProcedure]) -> Iterator[tuple[AnyProcedure, NDArray[np.intp]]]:
+    """Each different procedure with the places where it stands."""
+    places: dict[AnyProcedure, list[int]] = {}
+    for place, procedure in enumerate(procedures):
+        places.setdefault(procedure, []).append(place)
+    yield from ((procedure, np.array(where)) for procedure, where in places.items())
+
+
+def _of_means(procedure: Procedure, instead: OfMeans) -> OfMeans:
+    return procedure if isinstance(procedure, OfMeans) else instead
 
 
 def whole(mechanism: Mechanism, *names: str) -> None:

@@ -30,7 +30,7 @@ class Evaluations:
         unit: Grid steps between the row values 0 and 1.
         tolerances: Shape (questions,): the half-width of a mean that each question wishes for, nan for the planned one;
             None where all are content with that.
-        procedures: How the interval of each question is made; None for mechanisms that rest on noise.
+        procedures: How the interval of each question is made; None where the mechanism decides alone.
         seen: What each procedure needs to know of the sealed rows where that is more than the total; else None. Secret.
         margins: Shape (questions,): what the lower limit of a challenge has to reach, in units of a mean; nan for
             questions that are answered with an interval. None where no question is a challenge.

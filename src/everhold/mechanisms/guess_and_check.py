@@ -1,10 +1,10 @@
-"""Guess and check: a guess is confirmed or corrected, without noise, pay as you go (S3, weighted form)."""
+"""Guess and check: a guess is confirmed or corrected, without noise; surprises are paid for when they happen (S8)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
@@ -13,32 +13,40 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
-from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, whole
+from everhold.guarantees.intervals.means import OfMeans
+from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, alike, whole
+from everhold.mechanisms.labels import DEAREST, ArcsineCells, Offsets, in_millionths
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.guarantees.intervals.means import Ends
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
 
-__all__ = ["DESCRIPTION_LENGTH", "ChecksGuesses", "GuessAndCheck", "check_slack", "planned_overfits"]
+__all__ = ["DESCRIPTION_LENGTH", "ChecksGuesses", "Expected", "GuessAndCheck", "check_slack", "planned_overfits"]
 
 DESCRIPTION_LENGTH = (
     "Without noise, and with coarse answers, only so many courses of questions and answers are possible. All "
     "questions that can ever come up form a tree that is fixed before the sealed rows are looked at. Each of them "
-    "is given its share of the probability of failure, beta; a fixed question with a share b is further than its "
-    "concentration bound sqrt(ln(2/b) / (2 n)) from the population's value with probability at most b. So with "
-    "probability at least 1 - beta no question that could have been asked breaks its bound, and none that was "
-    "asked does."
+    "is given its share of the probability of failure, beta, and an interval procedure that misses the population's "
+    "value of one fixed question with at most that probability. So with probability at least 1 - beta no question "
+    "that could have been asked has an interval that misses, and none that was asked does."
 )
-"""What a certificate says of S3."""
+"""What a certificate says of S3 and S8."""
 
 Gridded = TypeVar("Gridded", bound=Mechanism)
+Numbers = TypeVar("Numbers", float, "NDArray[np.float64]")
 
 _MOST_OVERFITS_COUNTED = 2**16
 _FIRST_CHUNK = 64
 _FIRST_FORESEEN, _MOST_FORESEEN = 16, 256
 _USUAL_OVERFITS = 10
+_FIRST_AT_ONCE, _MOST_AT_ONCE = 16, 256  # questions looked at together; a surprise makes the rest of them anew
+_MOST_ALLOWED = 100.0
 _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int)).tolist()
 
 
@@ -67,47 +75,73 @@ class ChecksGuesses(Mechanism):
         return cls.tuned(overfits=overfits, slack=slack, **wish)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GuessAndCheck(ChecksGuesses):
-    """A guess within ``T_j`` of the sealed average is confirmed; otherwise its cell of a coarse grid is released.
-
-    Question j after f releases has its own concentration ``conc_j`` at level ``beta w_j``. The check is
-    ``T_j = min(slack * tau + conc_j, tau - conc_j)``: every answer is within the tolerance tau whatever came before,
-    and early answers of a well-behaved analyst are much narrower. Budget is spent only on guesses that are at least
-    ``T_j - conc_j`` from the population's value. When ``conc_j`` leaves no room for a release, questions are refused.
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The intervals that the next answer to a question is expected to have, in units of a mean over [0, 1].
 
     Attributes:
-        tolerance: tau, the half-width that holds for every answer.
-        grid: Number G of values that a released answer can take; its rounding error is ``1 / (2 G)``.
+        confirmed: If its guess holds; exact.
+        released: If it does not, and the sealed mean is as far off as just makes a surprise.
+        unsealed: When the study is over.
+    """
+
+    confirmed: tuple[float, float]
+    released: tuple[float, float]
+    unsealed: tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuessAndCheck(ChecksGuesses):
+    """An honest guess is confirmed; otherwise a coarse label of the sealed interval is released (S8).
+
+    Question j after f surprises has a level of its own, ``beta w_j``, and an interval procedure that is decided by
+    public facts. What is told of a guess that holds is public: the interval that sealed rows just like the guess would
+    have, and beyond it as far on either side as honest guesses are off. The guess is confirmed if the sealed interval
+    lies inside. Otherwise it is a surprise, a label of the sealed interval is released, and every later question pays
+    for both.
+
+    When not even an answer to the hardest question, a yes-or-no question with a guess of 1/2, could stay within the
+    tolerance, questions are refused.
+
+    Attributes:
+        tolerance: tau, the half-width within which every confirmed answer and every answer to a question about the mean
+            of yes-or-no values lies.
+        grid: Number G of cells of sealed means, of equal width on the arcsine scale; by default half a cell is 1/60 of
+            the spread of single rows, and with a slack the grid is the one with the smallest tolerance.
         slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
+        allowance: z, the standard errors that an honest guess may be off.
+        training_rows: Number of rows that guesses are made from; 0 if nobody knows, and then as many as are sealed.
 
     Examples:
         >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
         >>> round(mechanism.promise().radius, 3), mechanism.grid
-        (0.093, 11)
+        (0.073, 94)
     """
 
     tolerance: float
-    grid: int
+    grid: int = 94
     slack: float = 0.0
+    allowance: float = 4.0
+    training_rows: int = 0
 
     name: ClassVar[str] = "guess_and_check"
-    statement: ClassVar[str] = "S3"
-    page: ClassVar[str] = "description length"
+    statement: ClassVar[str] = "S8"
+    page: ClassVar[str] = "intervals"
     colour: ClassVar[str] = "#009e73"
     adds_noise: ClassVar[bool] = False
+    unsealable: ClassVar[bool] = True
     beyond_the_plan: ClassVar[bool] = True
-    largest: ClassVar[Mapping[str, int]] = {**ChecksGuesses.largest, "grid": 10**9}
+    largest: ClassVar[Mapping[str, int]] = {**ChecksGuesses.largest, "grid": 10**5, "training_rows": 10**12}
     theorem: ClassVar[str] = DESCRIPTION_LENGTH
     explanation: ClassVar[str] = (
         "Each question comes with a guess: the estimate from the training rows, or the analyst's own. If the guess "
-        "is close to the average over the sealed rows, it is confirmed and is the answer. Otherwise the answer is "
-        "the sealed average, rounded to a coarse grid, and one overfit is charged. No noise is added. Questions "
-        "are refused as soon as an answer could no longer be kept within the half-width."
+        "is as close to the sealed rows as honest guesses are, it is confirmed and is the answer. Otherwise the answer "
+        "is what the sealed rows say, rounded to a coarse grid, and one surprise is charged. No noise is added. "
+        "Questions are refused as soon as an answer could no longer be kept within the half-width."
     )
     no_privacy: ClassVar[str] = "no noise is added to the answers"
     left: ClassVar[str] = (
-        "Overfits left are the surprises after which all planned questions still fit into the half-width; there can be "
+        "Surprises left are those after which all planned questions still fit into the half-width; there can be "
         "more than were planned, as long as it has room for them."
     )
 
@@ -117,6 +151,12 @@ class GuessAndCheck(ChecksGuesses):
         whole(self, "grid")
         if not self.tolerance > 0.0:
             raise ValueError(f"tolerance is {self.tolerance}; expected a positive half-width")
+        if not 0.0 < as_float(self.allowance) <= _MOST_ALLOWED:
+            raise ValueError(
+                f"allowance is {brief(self.allowance)}; expected a number of standard errors of at most {_MOST_ALLOWED}"
+            )
+        if (-1 if (rows := as_whole(self.training_rows)) is None else rows) < 0:
+            raise ValueError(f"training_rows is {brief(self.training_rows)}; expected a whole number of at least 0")
 
     @classmethod
     def tuned(
@@ -129,135 +169,200 @@ class GuessAndCheck(ChecksGuesses):
         slack: float = 0.0,
         **shared: Any,
     ) -> Self:
-        """The tolerance and the grid with the smallest radius for the wish; see `Mechanism.tuned`.
+        """The smallest tolerance for the wish; see `Mechanism.tuned`. Also takes the other attributes.
 
         So many ``overfits`` has the tolerance to survive: by default 10, or one for each question if fewer. No budget
         is spent on guesses closer than ``slack`` times the tolerance to the population's value.
         """
         check_slack(slack)
-        planned = planned_overfits(overfits, queries)
-
-        return with_best_grid(
-            lambda grid: cls(
-                rows=rows, queries=queries, overfits=planned, confidence=confidence, slack=slack,
-                tolerance=1.0, grid=grid, **shared,
-            )._with_least_tolerance(),
-            lambda made: made.tolerance,
+        draft = cls(
+            rows=rows, queries=queries, overfits=planned_overfits(overfits, queries), confidence=confidence,
+            slack=slack, tolerance=1.0, **shared,
         )  # fmt: skip
+        if slack and "grid" not in shared:
+            return with_best_grid(lambda grid: replace(draft, grid=grid)._tuned(), lambda made: made.tolerance)
+        return draft._tuned()
 
-    def _with_least_tolerance(self) -> Self:
+    def _tuned(self) -> Self:
+        return replace(self, tolerance=self._least_tolerance())
+
+    def _least_tolerance(self) -> float:
         last = self._last_concentration
-        room = max(2.0 * last / (1.0 - self.slack), last + 0.5 / self.grid)
-        return replace(self, tolerance=room + self.rounding)
+        return max(self._widest_honest + last, 2.0 * last / (1.0 - self.slack) if self.slack else 0.0) + self.rounding
 
     @cached_property
     def tree(self) -> QuestionTree:
         """The weighted tree of all questions that can be asked."""
-        return QuestionTree(queries=self.queries, overfits=self.overfits, grid=self.grid)
+        return QuestionTree(queries=self.queries)
 
-    def _log_inverse_level(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
-        return self.tree.log_inverse_weight(asked=asked, released=released) - math.log(self.beta)
+    @cached_property
+    def procedure(self) -> OfMeans:
+        """As for every mechanism, with guesses from the training rows."""
+        made = super().procedure
+        return replace(made, training=self.effective_training)
 
-    def _concentration(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
-        """conc_j of question number ``asked`` after ``released`` releases."""
-        level = self._log_inverse_level(asked, released)
-        return hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=level)
+    @property
+    def effective_training(self) -> float:
+        """Effective number of independent rows that guesses are made from, worth as much each as sealed ones."""
+        return self.effective_rows(self.training_rows or self.rows)
+
+    def nats(self, asked: ArrayLike, charged: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
+        """ln(1 / level) of question number ``asked`` after so many surprises, whose labels cost so many nats."""
+        weight = self.tree.log_inverse_weight(asked=asked, surprises=charged, labels=labels)
+        return weight - math.log(self.beta)
+
+    def _next_nats(self, state: State, count: int = 1) -> NDArray[np.float64]:
+        """Those of the next questions as long as none is a surprise, shape (count,)."""
+        return self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
+
+    def _concentration(self, nats: ArrayLike) -> NDArray[np.float64]:
+        """At least the half-width of what a sealed mean leaves possible: Hoeffding's, which no procedure exceeds."""
+        return hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=nats)
+
+    @cached_property
+    def _widest_honest(self) -> float:
+        """The furthest that a sealed mean may be from what is told of it: a guess of 1/2, or half a cell."""
+        low, _ = self.procedure.honest(0.5, self.allowance)
+        return max(0.5 - float(low), 0.25 * math.pi / self.grid)
 
     @property
     def _last_concentration(self) -> float:
-        """Largest concentration within the plan: at its last question, after the unlikeliest number of releases."""
+        """Largest concentration within the plan: at its last question, after the dearest number of surprises."""
         most = min(self.overfits, self.queries - 1)
-        unlikeliest = self.queries * self.grid / (self.grid + 1.0)  # there C(m-1, f) G^f is largest
-        released = np.clip(np.round(unlikeliest + np.arange(-2.0, 3.0)), 0.0, most)
-        return float(np.max(self._concentration(self.queries, released)))
+        dearest = self.queries * self.grid / (self.grid + 1.0)  # there C(m, f+1) G^f is largest
+        surprises = np.clip(np.round(dearest + np.arange(-2.0, 3.0)), 0.0, most)
+        return float(np.max(self._concentration(self.nats(self.queries, surprises, surprises * math.log(self.grid)))))
 
-    def _threshold(self, concentration: NDArray[np.float64]) -> NDArray[np.float64]:
-        room = self.tolerance - self.rounding
-        return np.minimum(self.slack * room + concentration, room - concentration)
+    def _allowed(self, concentration: ArrayLike) -> NDArray[np.float64]:
+        """How far sealed means may be from what is told of them: honest guesses, and those within the slack."""
+        spared = self.slack * (self.tolerance - self.rounding) + np.asarray(concentration) if self.slack else 0.0
+        return np.maximum(self._widest_honest, spared)
 
-    def _has_room(self, concentration: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whether an answer, also a released one, would still be within the tolerance."""
-        room = self.tolerance - self.rounding - concentration - 0.5 / self.grid
-        return np.asarray(room >= -1e-15)  # the tuned tolerance leaves exactly no room at the end of the plan
+    def _has_room(self, nats: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the answer to the hardest question would still be within the tolerance."""
+        concentration = self._concentration(nats)
+        room = self.tolerance - self.rounding - concentration - self._allowed(concentration)
+        return np.asarray(room >= -1e-12)  # the tuned tolerance leaves exactly no room at the end of the plan
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Confirm runs of good guesses at once; each surprise starts a new run."""
-        if evaluations.margins is not None and evaluations.procedures is not None:
-            return self._judge(state, evaluations)
+        """Run by run: all questions up to the next surprise are of levels that are known before it."""
         replies = Replies.refused(len(evaluations))
-        totals, guesses = evaluations.totals.sum(axis=1), evaluations.guesses
-        done = 0
+        done, at_once = 0, _FIRST_AT_ONCE
         while done < len(evaluations):
-            asked = state.asked + 1 + np.arange(len(evaluations) - done)
-            level = self._log_inverse_level(asked, state.charged)
-            concentration = hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=level)
-            open_run = _leading(self._has_room(concentration))
-            tolerated = np.floor(self._threshold(concentration) * self.steps)
-            confirmed = _leading((np.abs(totals[done:] - guesses[done:]) <= tolerated)[:open_run])
-            run = slice(done, done + confirmed)
-            middle, reach = guesses[run] / self.steps, tolerated[:confirmed] / self.steps
-            replies.put(run, middle, self._interval(middle, reach, level[:confirmed]), Source.GUESS)
-            state = state.after(asked=confirmed, charged=0)
-            done += confirmed
-            if confirmed == open_run:
+            nats = self._next_nats(state, min(len(evaluations) - done, at_once))
+            nats = nats[: _leading(self._has_room(nats))]
+            if not len(nats):
                 break
-            state = self._release(state, int(totals[done]), level[confirmed : confirmed + 1], replies, done)
-            done += 1
+            run = _Run.of(self, evaluations.some([*range(done, done + len(nats))]), nats)
+            quiet = _leading(~run.surprise)
+            run.tell(replies, done, quiet)
+            state, done, at_once = state.after(asked=quiet, charged=0), done + quiet, min(2 * at_once, _MOST_AT_ONCE)
+            if quiet < len(nats):
+                cost = run.tell_surprise(replies, done, quiet)
+                state, done, at_once = state.after(charged=1, labels=cost), done + 1, _FIRST_AT_ONCE
         return state, replies
 
-    def _judge(self, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
-        replies = Replies.refused(len(evaluations))
-        assert evaluations.procedures is not None
-        assert evaluations.margins is not None
-        for place, (procedure, margin) in enumerate(zip(evaluations.procedures, evaluations.margins, strict=True)):
-            nats = float(self._log_inverse_level(state.asked + 1, state.charged))
-            seen = None if evaluations.seen is None else evaluations.seen[place]
-            mean = float(evaluations.totals[place].sum()) / self.steps
-            low, _ = procedure.interval(mean if procedure.needs == "total" else seen, nats - math.log(2.0))
-            promoted = low >= margin
-            replies.sources[place] = Source.PROMOTED if promoted else Source.KEPT
-            replies.charged[place] = promoted
-            state = state.after(charged=int(promoted))
-        return state, replies
+    def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
+        """One procedure for each question, in force."""
+        return [self.in_force(procedure) for procedure in super().procedures_of(evaluations)]
+
+    def in_force(self, procedure: Procedure) -> Procedure:
+        """The procedure of a question; with a slack, that of means without a spread of their own.
+
+        The width of an interval that depends on the sealed spread is not known beforehand, so nobody could promise
+        that near guesses are no surprises.
+        """
+        return self.procedure if self.slack and procedure.needs in ("cells", "groups") else procedure
+
+    def expected(self, state: State, guess: float, procedure: Procedure | None = None) -> Expected:
+        """What the next answer to a question with this guess would look like, from public facts.
+
+        Args:
+            state: Before.
+            guess: In units of a mean over [0, 1].
+            procedure: The question's; by default that of any mean of values in [0, 1].
+        """
+        procedure, nats = self.in_force(procedure or self.procedure), float(self._next_nats(state)[0])
+        confirmed, likely = self.told_of_guess(procedure, guess, nats), procedure.expected(guess, nats)
+        if isinstance(procedure, OfMeans):
+            furthest = procedure.honest(guess, self.allowance)[1]
+            released = self._told_of_cell(procedure, math.floor(float(furthest) * self.steps), nats)
+        else:
+            usual = Offsets.of(procedure, guess, nats).usual
+            released = guess - usual - self.rounding, guess + usual + self.rounding
+        return Expected(confirmed, released, (likely[0] - self.rounding, likely[1] + self.rounding))
+
+    @cached_property
+    def cells(self) -> ArcsineCells:
+        """What a surprise tells of a sealed mean."""
+        return ArcsineCells(self.grid, self.steps)
+
+    def _told_of_cell(self, procedure: OfMeans, total: int, nats: float) -> tuple[float, float]:
+        low, high = procedure.span(*self.cells.told(total), nats)
+        return float(low) - self.rounding, float(high) + self.rounding
+
+    def told_of_guess(self, procedure: Procedure, guess: float, nats: float) -> tuple[float, float]:
+        """The interval that a confirmed guess is told with; public."""
+        if isinstance(procedure, OfMeans):
+            low, high = self.told_of_guesses(procedure, np.array([guess]), np.array([nats]))
+            return float(low[0]), float(high[0])
+        reach = self.allowance * procedure.standard_error(guess)
+        low_end, high_end = procedure.expected(guess, nats)
+        return self._within_tolerance(guess, low_end - reach, high_end + reach)
+
+    def told_of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
+        """`told_of_guess` for questions whose intervals are functions of the sealed mean, shape (questions,) each.
+
+        It is the interval that a sealed mean like the guess would have, and beyond it as far on either side as honest
+        guesses are off. With a slack it holds whatever such means leave possible (S8, no needless surprises).
+        """
+        low, high = procedure.span(guesses, guesses, nats)
+        least, most = procedure.honest(guesses, self.allowance)
+        low, high = low - (guesses - least), high + (most - guesses)
+        if self.slack:
+            spared = self._allowed(concentration := self._concentration(nats)) + concentration
+            low, high = np.minimum(low, guesses - spared), np.maximum(high, guesses + spared)
+        return self._within_tolerance(guesses, low, high)
+
+    def _within_tolerance(self, guess: Numbers, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
+        low, high = low - self.rounding, high + self.rounding
+        told = np.maximum(low, np.maximum(guess - self.tolerance, 0.0)), np.minimum(high, guess + self.tolerance)
+        return told[0], np.minimum(told[1], 1.0)
 
     def reachable(self, state: State) -> bool:
-        """Before the last answer, which was released or confirmed, there was room for it; there is no other limit."""
+        """Before the last answer there was room for it; there is no other limit. What labels cost may be left out."""
         if not 0 <= state.charged <= state.asked:
             return False
         if not state.asked:
             return True
-        released = np.arange(max(state.charged - 1, 0), min(state.charged, state.asked - 1) + 1)
-        return bool(np.any(self._has_room(self._concentration(state.asked, released))))
+        before = np.arange(max(state.charged - 1, 0), min(state.charged, state.asked - 1) + 1)
+        labels = state.labels / 1e6 * before / max(state.charged, 1)
+        return bool(np.any(self._has_room(self.nats(state.asked, before, labels))))
 
     def losable(self, *, questions: int, charges: int) -> bool:
-        """Some answers are released."""
+        """Some answers are surprises."""
         return charges <= questions
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """Weights depend on the two counts alone, so with both of them it goes on as if nothing had been lost (S3)."""
+        """With both counts it goes on as if nothing had been lost; lost labels count as the dearest there are (S8)."""
         if asked is None or charged is None:
             raise ValueError("the number of answers is lost, too, and the next interval depends on it")
-        return state.after(asked=asked, charged=charged)
+        return state.after(asked=asked, charged=charged, labels=charged * self._dearest_label)
 
-    def _release(self, state: State, total: int, level: NDArray[np.float64], replies: Replies, position: int) -> State:
-        cell = min(total * self.grid // self.steps, self.grid - 1)
-        middle, reach = np.array([(cell + 0.5) / self.grid]), np.array([0.5 / self.grid])
-        replies.put(slice(position, position + 1), middle, self._interval(middle, reach, level), Source.HOLDOUT)
-        return state.after(charged=1)
-
-    def _interval(
-        self, middle: NDArray[np.float64], reach: NDArray[np.float64], level: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """All population values that some sealed average in ``middle ± reach`` does not exclude."""
-        return self.not_excluded(middle - reach, middle + reach, rows=self.rows, log_inverse_level=level)
+    @property
+    def _dearest_label(self) -> int:
+        """The most that one label can cost, in millionths of a nat."""
+        return in_millionths(max(math.log(self.grid), DEAREST))
 
     def promise(self) -> Promise:
         """The tolerance: it holds whatever happens, until the room for surprises is used up."""
         last = self._last_concentration
-        threshold = float(self._threshold(np.asarray(last)))
-        quiet = float(self._concentration(self.queries, 0))
-        details = {"concentration": last, "concentration_without_surprise": quiet, "threshold": threshold}
-        return self._promised(self.tolerance, details, spends_only_beyond=max(threshold - last - self.rounding, 0.0))
+        quiet = float(self._concentration(self.nats(self.queries, 0, 0.0)))
+        details = {
+            "concentration": last, "concentration_without_surprise": quiet, "reach": float(self._allowed(last))
+        }  # fmt: skip
+        beyond = self.slack * (self.tolerance - self.rounding) - self.rounding if self.slack else None
+        return self._promised(self.tolerance, details, spends_only_beyond=beyond)
 
     def surely_answers(self, state: State, most: int) -> int:
         """As long as there is room after any number of surprises; foresees no more than `_MOST_FORESEEN` questions."""
@@ -270,35 +375,156 @@ class GuessAndCheck(ChecksGuesses):
         return sure
 
     def _with_room_for_surprises(self, state: State, questions: int) -> int:
-        """How many of the next questions have room for a release whichever of those before them were surprises."""
+        """How many of the next questions have room whichever of those before them were surprises, of any label."""
         before = np.arange(questions)[:, None]
         surprises = np.minimum(np.arange(questions)[None, :], before)
-        room = self._has_room(self._concentration(state.asked + 1 + before, state.charged + surprises))
+        labels = (state.labels + surprises * self._dearest_label) / 1e6
+        room = self._has_room(self.nats(state.asked + 1 + before, state.charged + surprises, labels))
         return _leading(np.all(room, axis=1))
 
     def quote(self, state: State) -> Quote:
-        """Half-width now, if the guess holds or if it does not."""
-        concentration = self._concentration(state.asked + 1, state.charged)
-        if not self._has_room(concentration):
+        """Half-widths of the hardest question now, if the guess holds or if it does not."""
+        nats = self._next_nats(state)
+        if not self._has_room(nats)[0]:
             return REFUSED
-        fixed = float(concentration) + self.rounding
-        return Quote(float(self._threshold(concentration)) + fixed, 0.5 / self.grid + fixed, 0, 1, refused=False)
+        concentration = float(self._concentration(nats)[0]) + self.rounding
+        confirmed = concentration + float(self._allowed(concentration - self.rounding))
+        return Quote(confirmed, concentration + 0.25 * math.pi / self.grid, 0, 1, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
         """Planned questions left, and how many more surprises the tolerance survives while they are asked."""
         return {
             "questions": 0 if self.quote(state).refused else max(self.queries - state.asked, 0),
-            "overfits": _surprises_left(self, state.asked, state.charged),
+            "overfits": _surprises_left(self, state.asked, state.charged, state.labels),
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Questions whose levels are known as long as none of them is a surprise; secret until it is told.
+
+    Attributes:
+        mechanism: The mechanism.
+        questions: The questions.
+        procedures: How their intervals are made.
+        nats: ln(1 / level) of each, shape (questions,).
+        totals: Exact sums over all sealed rows, shape (questions,).
+        sealed: Sealed mean and both ends of what it leaves possible, shape (questions, 3).
+        told: Both ends of what is told if it is no surprise, shape (questions, 2).
+        surprise: Whether each is a surprise, shape (questions,).
+    """
+
+    mechanism: GuessAndCheck
+    questions: Evaluations
+    procedures: Sequence[Procedure]
+    nats: NDArray[np.float64]
+    totals: NDArray[np.int64] = field(repr=False)
+    sealed: NDArray[np.float64] = field(repr=False)
+    told: NDArray[np.float64]
+    surprise: NDArray[np.bool_] = field(repr=False)
+
+    @classmethod
+    def of(cls, mechanism: GuessAndCheck, questions: Evaluations, nats: NDArray[np.float64]) -> _Run:
+        """Look at all of them."""
+        count, procedures = len(nats), mechanism.procedures_of(questions)
+        run = cls(
+            mechanism, questions, procedures, nats, questions.totals.sum(axis=1), np.empty((count, 3)),
+            np.empty((count, 2)), np.zeros(count, dtype=bool),
+        )  # fmt: skip
+        run.sealed[:, 0] = run.totals / mechanism.steps
+        for procedure, places in alike(procedures):
+            if isinstance(procedure, OfMeans):
+                run._look_at_means(procedure, places)
+            else:
+                for place in places.tolist():
+                    run._look_at(procedure, place)
+        run._look_at_challenges()
+        return run
+
+    def _look_at_means(self, procedure: OfMeans, places: NDArray[np.intp]) -> None:
+        """Questions whose intervals are functions of the sealed mean, which says whether the guess is honest."""
+        mechanism, nats, means = self.mechanism, self.nats[places], self.sealed[places, 0]
+        low, high = procedure.span(means, means, nats)
+        self.sealed[places, 1], self.sealed[places, 2] = low - mechanism.rounding, high + mechanism.rounding
+        if not self.questions.silent:
+            told = mechanism.told_of_guesses(procedure, self.questions.guesses[places] / mechanism.steps, nats)
+            self.told[places] = np.transpose(told)
+            self.surprise[places] = self._sticks_out(places)
+
+    def _sticks_out(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Whether the sealed interval is not inside the one that is told."""
+        sealed, told = np.clip(self.sealed[places, 1:], 0.0, 1.0), self.told[places]
+        return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))
+
+    def _look_at(self, procedure: Procedure, place: int) -> None:
+        """A question whose sealed interval has to lie in the one that is told of an honest guess."""
+        mechanism, nats = self.mechanism, float(self.nats[place])
+        low, high = procedure.interval(self._seen(place), nats)
+        self.sealed[place, 1:] = low - mechanism.rounding, high + mechanism.rounding
+        if not (self.questions.silent or self._is_challenge(place)):
+            self.told[place] = mechanism.told_of_guess(procedure, self._guess(place), nats)
+            self.surprise[place] = self._sticks_out(np.array([place]))[0]
+
+    def _look_at_challenges(self) -> None:
+        """Challengers whose lower limit, at the whole level on one side, reaches the margin."""
+        if self.questions.margins is None:
+            return
+        for place in np.flatnonzero(~np.isnan(self.questions.margins)).tolist():
+            low, _ = self.procedures[place].interval(self._seen(place), float(self.nats[place]) - math.log(2.0))
+            self.sealed[place, 1:] = low - self.mechanism.rounding, 1.0
+            better = bool(self.sealed[place, 1] >= self.questions.margins[place])
+            self.surprise[place] = better and not self.questions.silent
+
+    def _is_challenge(self, place: int) -> bool:
+        return self.questions.margins is not None and not math.isnan(self.questions.margins[place])
+
+    def _guess(self, place: int) -> float:
+        return float(self.questions.guesses[place]) / self.mechanism.steps
+
+    def _seen(self, place: int) -> Any:
+        seen = None if self.questions.seen is None else self.questions.seen[place]
+        return float(self.sealed[place, 0]) if seen is None else seen
+
+    def tell(self, replies: Replies, start: int, count: int) -> None:
+        """Replies to the first questions, none of which is a surprise."""
+        where = slice(start, start + count)
+        replies.sealed[where], replies.nats[where] = np.clip(self.sealed[:count], 0.0, 1.0), self.nats[:count]
+        if self.questions.silent:
+            replies.sources[where] = Source.SILENT
+            return
+        guesses = self.questions.guesses[:count] / self.mechanism.steps
+        replies.put(where, guesses, (self.told[:count, 0], self.told[:count, 1]), Source.GUESS)
+        for place in range(count if self.questions.margins is not None else 0):
+            if self._is_challenge(place):
+                replies.tell_nothing(start + place, Source.KEPT)
+
+    def tell_surprise(self, replies: Replies, position: int, place: int) -> int:
+        """The reply to a surprise; returns what its label costs, in millionths of a nat."""
+        where, mechanism, nats = slice(position, position + 1), self.mechanism, float(self.nats[place])
+        replies.sealed[position], replies.nats[position] = np.clip(self.sealed[place], 0.0, 1.0), nats
+        procedure, source, cost = self.procedures[place], Source.HOLDOUT, 0
+        if self._is_challenge(place) and self.questions.margins is not None:
+            value, source = float(self.questions.margins[place]), Source.PROMOTED
+            low, high = value, 1.0
+        elif isinstance(procedure, OfMeans):
+            total, cost = int(self.totals[place]), mechanism.cells.cost
+            value, (low, high) = sum(mechanism.cells.told(total)) / 2.0, mechanism._told_of_cell(procedure, total, nats)
+        else:
+            offsets = Offsets.of(procedure, self._guess(place), nats)
+            value, (low, high), cost = offsets.told(*self.sealed[place, 1:].tolist())
+        replies.put(where, np.array([value]), (np.array([low]), np.array([high])), source)
+        replies.charged[position] = 1
+        return cost
+
+
 @lru_cache(maxsize=4096)
-def _surprises_left(mechanism: GuessAndCheck, asked: int, released: int) -> int:
+def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: int) -> int:
     found, chunk = 0, _FIRST_CHUNK
     while found < _MOST_OVERFITS_COUNTED:  # few are left as a rule: look at few first
         more = found + np.arange(1, chunk + 1)
         last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned questions are over
-        kept = _leading(mechanism._has_room(mechanism._concentration(last, released + more)))
+        cost = labels / 1e6 + more * math.log(mechanism.grid)
+        kept = _leading(mechanism._has_room(mechanism.nats(last, charged + more, cost)))
         found += kept
         if kept < chunk:
             break

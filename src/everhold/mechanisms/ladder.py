@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -18,6 +18,7 @@ from everhold.mechanisms.guess_and_check import DESCRIPTION_LENGTH, with_best_gr
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
     from everhold.values.base import BoundQuery
@@ -139,16 +140,16 @@ class Ladder(Mechanism):
         """Runs without a new best at once; each new best starts a new run."""
         replies = Replies.refused(len(evaluations))
         count = min(len(evaluations), self.queries - state.asked)
-        losses = self._losses(evaluations.totals.sum(axis=1)[:count])
+        losses, procedures = self._losses(evaluations.totals.sum(axis=1)[:count]), self.procedures_of(evaluations)
         done = 0
         while done < count:
             better = losses[done:] <= self._most_of_a_new_best(state)
             quiet = int(np.argmax(better)) if bool(np.any(better)) else count - done
             if quiet:
-                self._stand(state, slice(done, done + quiet), replies)
+                self._stand(state, slice(done, done + quiet), replies, procedures)
                 state, done = state.after(asked=quiet, charged=0), done + quiet
             if done < count:
-                state = self._climb(state, int(losses[done]), done, replies)
+                state = self._climb(state, int(losses[done]), done, replies, procedures)
                 done += 1
         return state, replies
 
@@ -162,28 +163,31 @@ class Ladder(Mechanism):
         half_steps = 2 * state.carried_noise - self.margin
         return -(-half_steps * self.steps // (2 * self.grid)) - 1  # exact: whole numbers throughout
 
-    def _stand(self, state: State, where: slice, replies: Replies) -> None:
+    def _stand(self, state: State, where: slice, replies: Replies, procedures: Sequence[Procedure]) -> None:
         """The best so far stands: the submissions' sealed means are at least ``R - eta``."""
         shown = np.full(where.stop - where.start, state.carried_noise / self.grid)
         asked = state.asked + 1 + np.arange(len(shown))
         level = self._log_inverse_level(asked, state.charged)
-        self._put(replies, where, shown, (shown - self._step, np.ones(len(shown))), level, Source.STANDING)
+        means = shown - self._step, np.ones(len(shown))
+        self._put(replies, where, shown, means, level, Source.STANDING, procedures)
 
-    def _climb(self, state: State, loss: int, position: int, replies: Replies) -> State:
+    def _climb(
+        self, state: State, loss: int, position: int, replies: Replies, procedures: Sequence[Procedure]
+    ) -> State:
         """A new best: its sealed mean is within ``eta / 2`` of what is shown."""
         best = (2 * loss * self.grid + self.steps) // (2 * self.steps)
         shown = np.array([best / self.grid])
         level = self._log_inverse_level([state.asked + 1], state.charged)
         around = shown - 0.5 / self.grid, shown + 0.5 / self.grid
-        self._put(replies, slice(position, position + 1), shown, around, level, Source.HOLDOUT)
+        self._put(replies, slice(position, position + 1), shown, around, level, Source.HOLDOUT, procedures)
         return State(state.asked + 1, state.charged + 1, best)
 
     def _put(
         self, replies: Replies, where: slice, shown: NDArray[np.float64], means: Interval, level: NDArray[np.float64],
-        source: Source,
+        source: Source, procedures: Sequence[Procedure],
     ) -> None:  # fmt: skip
         """Fill in replies, and all population values that some sealed mean between ``means`` does not exclude."""
-        low, high = self.not_excluded(*means, rows=self.rows, log_inverse_level=level)
+        low, high = self.not_excluded(procedures[where], *means, level)
         if self.better == "higher":
             shown, low, high = 1.0 - shown, 1.0 - high, 1.0 - low
         replies.put(where, shown, (low, high), source)
@@ -222,7 +226,7 @@ class Ladder(Mechanism):
         replies, shown = Replies.refused(1), np.array([state.carried_noise / self.grid])
         around = shown - self._step, shown + 0.5 / self.grid
         level = np.array([self._last_log_inverse_level])
-        self._put(replies, slice(0, 1), shown, around, level, Source.HOLDOUT)
+        self._put(replies, slice(0, 1), shown, around, level, Source.HOLDOUT, [self.procedure])
         return float(replies.values[0]), float(replies.lows[0]), float(replies.highs[0])
 
     def promise(self) -> Promise:

@@ -27,6 +27,7 @@ class Form(StrEnum):
     TEXT = "TEXT"
     LIST = "A,B,..."
     BEST = "lowest|highest"
+    FLAG = "FLAG"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Kind:
         help: What it is, in a line.
         details: The maker's other arguments, by the names in `DETAILS` under which they are given.
         several: The name of the argument that the option gives where the subject is several questions; empty if not.
+            Where the form is `Form.FLAG`, the questions themselves are the maker's arguments, and there are two.
         rowwise: Whether it is a mean of row values, so that it may be one of several.
         tolerant: Whether the maker takes the tolerance, and not `ask`.
         recorded: The ``kind`` of its entries in the ledger, where it has some of its own.
@@ -96,6 +98,10 @@ KINDS = (
          _TRAINED, rowwise=True, recorded=("brier",), loss="noise"),
     Kind("risk", "risk", Form.PREDICTIONS, "The mean loss of the predictions in a file: see --loss.",
          {**_RANGE, **_TRAINED, **same("loss")}, rowwise=True, recorded=("risk",), loss="noise"),
+    Kind("difference", "difference", Form.FLAG, "The first of two --mean, --error, ... minus the second, row by row.",
+         {}, several="operands", recorded=("difference",), loss="noise"),
+    Kind("ratio", "ratio", Form.EXPRESSION, "The share of rows with --given that meet this condition too.",
+         same(given="denominator"), recorded=("ratio", "within", "count"), loss="noise"),
     Kind("variance", "moments", Form.EXPRESSION, "The variance of a condition or of a number.", _RANGE),
     Kind("covariance", "moments", Form.EXPRESSION, "The covariance with --with.", {**_RANGE, **_OTHER}),
     Kind("correlation", "moments", Form.EXPRESSION, "The correlation with --with.", {**_RANGE, **_OTHER}),
@@ -110,7 +116,7 @@ KINDS = (
          {**_RANGE, **same("bins", "price", level="quantile")}, recorded=("quantile",), loss="choice"),
     Kind("auc", "ranking_scores", Form.PREDICTIONS, "The area under the ROC curve of the scores in a file.",
          same("positives", "negatives"), tolerant=True, recorded=("auc",), loss="noise"),
-    Kind("f1", "ranking_scores", Form.PREDICTIONS, "The F1 of the labels in a file.", same("least"),
+    Kind("f1", "ranking_scores", Form.PREDICTIONS, "The F1 of the labels in a file.", {**_TRAINED, **same("least")},
          tolerant=True, recorded=("f1",), loss="noise"),
     Kind("gradient", "gradient", Form.CODE, "The mean of a vector that a Python function computes from each row.",
          same("dimension", "clip", "columns", called="name"), tolerant=True, recorded=("gradient",), loss="noise"),
@@ -127,7 +133,7 @@ KINDS = (
 DETAILS = {
     "low": Detail(Form.NUMBER, "Of a number or loss: smaller and missing values count as this."),
     "high": Detail(Form.NUMBER, "Of a number or loss: larger values count as this."),
-    "given": Detail(Form.EXPRESSION, "Only among rows that meet this condition; asks two questions."),
+    "given": Detail(Form.EXPRESSION, "Only among rows that meet this condition."),
     "with_": Detail(Form.EXPRESSION, "The other condition or number."),
     "with_low": Detail(Form.NUMBER, "Like --low, for the number of --with."),
     "with_high": Detail(Form.NUMBER, "Like --high, for the number of --with."),
@@ -138,7 +144,7 @@ DETAILS = {
     "bins": Detail(Form.WHOLE, "Number of bins, all equally wide; 100 by default."),
     "positives": Detail(Form.WHOLE, "Number of positive rows that take part."),
     "negatives": Detail(Form.WHOLE, "Number of negative rows that take part."),
-    "least": Detail(Form.NUMBER, "Floor on predicted and actual positives together, in rows."),
+    "least": Detail(Form.NUMBER, "Floor on predicted and actual positives together, in rows; for a privacy budget."),
     "dimension": Detail(Form.WHOLE, "Length of the vectors."),
     "clip": Detail(Form.NUMBER, "Longer vectors are shortened to this length."),
     "sensitivity": Detail(Form.NUMBER, "The most that replacing one row can move the statistic."),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry
     from everhold.mechanisms import State
     from everhold.questions.preparation import Preparation
-    from everhold.questions.question import Told
+    from everhold.questions.question import Ready, Told
     from everhold.values.base import Schema
 
 __all__ = ["BoundDerived", "Derived", "DerivedQuery", "Estimate", "JointMeans", "estimate_between", "ratio"]
@@ -30,7 +30,14 @@ __all__ = ["BoundDerived", "Derived", "DerivedQuery", "Estimate", "JointMeans", 
 Result = TypeVar("Result", covariant=True)
 
 _COUNTS = {1: "one question", 2: "two questions", 3: "three questions", 4: "four questions", 5: "five questions"}
-_BY_WEIGHT = ("refused", "holdout", "standing", "guess", "training")  # sources; that of the whole is the heaviest
+_BY_WEIGHT = (
+    "refused",
+    "silent",
+    "holdout",
+    "standing",
+    "guess",
+    "training",
+)  # sources; that of the whole is the heaviest
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,7 @@ class DerivedQuery(Question[Answer]):
 
     def prepare(
         self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None
-    ) -> Derived:
+    ) -> Ready[Answer]:
         """All parts together."""
         bound = self.bind(preparation.schema)
         bound.check(preparation, guess=guess, tolerance=tolerance)
@@ -172,6 +179,8 @@ class JointMeans(Means[Result]):
         estimates = []
         for line, part in zip(self.asked, self.prepared, strict=True):
             entry, radius = known[line.fingerprint], radii.get(line.fingerprint)
+            if entry is not None and entry.answer["value"] is None:  # asked silently
+                return None
             if entry is not None:
                 estimates.append(_stored(entry.answer))
             elif part.guess < 0 or radius is None:
@@ -201,16 +210,29 @@ class Derived(JointMeans[Answer]):
         if len(entries) < len(told.entries):
             return refusal
         sources = [entry.answer["source"] for entry in entries]
-        whole = self.bound.combine([_stored(entry.answer) for entry in entries])
+        told_openly = all(entry.answer["value"] is not None for entry in entries)
+        sealed = [Estimate(*entry.sealed) for entry in entries if entry.sealed is not None]
+        value, low, high = self._whole([_stored(entry.answer) for entry in entries if told_openly])
+        unsealed, unsealed_low, unsealed_high = self._whole(sealed if len(sealed) == len(entries) else [])
         return replace(
             refusal,
-            value=whole.value,
-            low=whole.low,
-            high=whole.high,
+            value=value,
+            low=low,
+            high=high,
+            sealed=unsealed,
+            sealed_low=unsealed_low,
+            sealed_high=unsealed_high,
             source=next(source for source in _BY_WEIGHT if source in sources),
             charged=sum(entry.charged for entry in entries),
             repeated=all(entry.repeated for entry in entries),
         )
+
+    def _whole(self, parts: list[Estimate]) -> tuple[float | None, float | None, float | None]:
+        """Value and ends that follow from the parts; None where not all of them are known."""
+        if not parts:
+            return None, None, None
+        whole = self.bound.combine(parts)
+        return whole.value, whole.low, whole.high
 
 
 def _stored(answer: Mapping[str, Any]) -> Estimate:

@@ -9,9 +9,9 @@ from typing import overload
 
 from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
-from everhold.questions.derived import BoundDerived, DerivedQuery, ratio
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
+from everhold.questions.shares import ShareQuery, WithinQuery
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
@@ -71,6 +71,10 @@ def parsed(text: str, schema: Schema) -> Expression:
     return expression
 
 
+def _is_condition(asked: MeanQuery, schema: Schema) -> bool:
+    return parsed(asked.text, schema).kind is ColumnKind.BOOLEAN
+
+
 def in_one_line(text: str) -> str:
     """An expression as people read it: with single spaces, except in what is quoted."""
     return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text).strip()
@@ -106,33 +110,22 @@ def _between_zero_and_one(expression: Expression) -> bool:
     return inside[expression.root]
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionalMean(DerivedQuery):
-    """The mean of a condition among the rows that meet another one; two questions, made by ``mean(..., given=...)``.
+@dataclass(frozen=True, slots=True, eq=False)
+class ConditionalMean(ShareQuery):
+    """The mean among the rows that meet a condition; made by ``mean(..., given=...)``."""
 
-    Attributes:
-        text: The condition whose share is asked for.
-        given: The condition that selects rows.
-    """
+    @classmethod
+    def of(cls, part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
+        """The mean of one text or function among the rows that meet another text."""
+        what = part.shown if isinstance(part, StatisticalQuery) else in_one_line(part.text)
+        shown = f"mean of {what} among rows with {in_one_line(given.text)}"
+        return cls(part, given, name="a conditional mean", shown=shown)
 
-    text: str
-    given: str
-
-    def bind(self, schema: Schema) -> BoundDerived:
-        """The share of rows that meet both conditions over the share that meets the selecting one."""
-        for text in (self.text, self.given):
-            if parsed(text, schema).kind is not ColumnKind.BOOLEAN:
-                raise QueryRejected(
-                    "a conditional mean takes two conditions and one of these is a number; expected something like "
-                    "mean('arr_delay > 60', given=\"carrier = 'UA'\"); nothing was charged"
-                )
-        return BoundDerived(
-            name="a conditional mean",
-            description={"kind": "conditional mean"},
-            parts=(MeanQuery(f"({self.text}) and ({self.given})"), MeanQuery(self.given)),
-            combine=lambda parts: ratio(parts[0], parts[1]),
-            shown=f"mean of {self.text} among rows with {self.given}",
-        )
+    def _joint(self, schema: Schema) -> Query:
+        part, given = self.part, self.whole
+        if isinstance(part, MeanQuery) and isinstance(given, MeanQuery) and _is_condition(part, schema):
+            return MeanQuery(f"({part.text}) and ({given.text})")
+        return WithinQuery(part, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +135,11 @@ class StatisticalQuery(Query):
     function: RowFunction
     name: str | None = None
     _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
+
+    @property
+    def shown(self) -> str:
+        """The function as people read it."""
+        return f"the function {self.name or 'without a name'}"
 
     def bind(self, schema: Schema) -> BoundQuery:
         """The function, for sealed and training rows alike."""
@@ -154,7 +152,7 @@ class StatisticalQuery(Query):
         content = content_digest(self.function) or self._token
         return BoundQuery(
             description={"kind": "function", **identity, "content": content},
-            shown=f"mean of the function {self.name or 'without a name'}",
+            shown=f"mean of {self.shown}",
             sealed=self.function,
             training=self.function,
             reads=tuple(schema.asked),
@@ -164,9 +162,11 @@ class StatisticalQuery(Query):
 @overload
 def mean(of: str, *, low: float | None = None, high: float | None = None) -> MeanQuery: ...
 @overload
-def mean(of: str, *, given: str) -> ConditionalMean: ...
+def mean(of: str, *, low: float | None = None, high: float | None = None, given: str) -> ConditionalMean: ...
 @overload
 def mean(of: RowFunction, *, name: str | None = None) -> StatisticalQuery: ...
+@overload
+def mean(of: RowFunction, *, given: str, name: str | None = None) -> ConditionalMean: ...
 def mean(
     of: str | RowFunction,
     *,
@@ -188,7 +188,8 @@ def mean(
             row, each computed from its own row alone; for one that looks across rows nothing is promised.
         low: Numbers below count as this.
         high: Numbers above count as this.
-        given: Take the mean only over rows that meet this condition; asks two questions.
+        given: Take the mean only over rows that meet this condition. One question of a holdout that confirms guesses
+            and has training rows, see `ratio`; else two.
         name: Of a function: functions of one name that are made of the same code and data, and give the same for public
             rows, are one question. Without a name every new function is a new question.
 
@@ -198,16 +199,14 @@ def mean(
         >>> late = mean(lambda table: table["arr_delay"] > 15, name="late")
     """
     if not isinstance(of, str) and callable(of):
-        if low is not None or high is not None or given is not None:
+        if low is not None or high is not None:
             raise QueryRejected(
-                "a function gives values in [0, 1] and takes no range and no condition; expected mean(function), with "
-                "both in the function itself; nothing was charged"
+                "a function gives values in [0, 1] and takes no range; expected mean(function), with the range in the "
+                "function itself; nothing was charged"
             )
-        return StatisticalQuery(of, name)
+        function = StatisticalQuery(of, name)
+        return function if given is None else ConditionalMean.of(function, MeanQuery(given))
     if name is not None:
         raise QueryRejected("a name belongs to a function; expected mean(text) without one; nothing was charged")
-    if given is None:
-        return MeanQuery(of, low, high)
-    if low is not None or high is not None:
-        raise QueryRejected("given takes a condition, not a number with a range; nothing was charged")
-    return ConditionalMean(of, given)
+    asked = MeanQuery(of, low, high)
+    return asked if given is None else ConditionalMean.of(asked, MeanQuery(given))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +24,7 @@ from everhold.questions.question import MOST_SHOWN, Pricing, Question, Ready, To
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry
@@ -86,11 +87,17 @@ class Means(Ready[Result]):
         prepared: The means, in order.
         schema: What is known of the rows.
         mechanism: The mechanism that answers.
+        silent: Whether nothing is told before the study is unsealed.
     """
 
     prepared: Sequence[Prepared]
     schema: Schema
     mechanism: Mechanism
+    silent: bool = field(default=False, kw_only=True)
+
+    def silently(self) -> Self:
+        """See `Ready.silently`."""
+        return replace(self, silent=True)
 
     @cached_property
     def asked(self) -> Sequence[Asked]:  # type: ignore[override]  # an attribute that is made when it is needed
@@ -103,7 +110,9 @@ class Means(Ready[Result]):
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """What the dearest of them costs."""
+        """What the dearest of them costs; where nothing is told, nothing is charged."""
+        if self.silent:
+            return Pricing(0, self.mechanism.surely_answers)
         finest = min((mean.tolerance for mean in self.prepared if mean.tolerance == mean.tolerance), default=None)
         if finest is None:
             return Pricing.planned(self.mechanism)
@@ -130,6 +139,7 @@ class Means(Ready[Result]):
             tolerances=None if np.all(np.isnan(tolerances)) else tolerances,
             procedures=procedures if len(procedures) == len(means) else None,
             seen=seen if len(procedures) == len(means) else None,
+            silent=self.silent,
         )
         return evaluations, means
 
@@ -140,18 +150,18 @@ class Means(Ready[Result]):
         every, means = seen
         state, replies = self.mechanism.answer_many(state, every.some(rows), noise)
         outcomes = []
-        for row, value, low, high, source, charged in zip(
+        for row, value, low, high, source, charged, kept in zip(
             rows, replies.values.tolist(), replies.lows.tolist(), replies.highs.tolist(), replies.sources.tolist(),
-            replies.charged.tolist(), strict=True,
+            replies.charged.tolist(), np.clip(replies.sealed, 0.0, 1.0).tolist(), strict=True,
         ):  # fmt: skip
             trained = source == Source.GUESS and means[row].from_training
             answer: dict[str, Any] = {
                 "value": value, "low": low, "high": high,
                 "source": "training" if trained else Source(source).name.lower(),
             }  # fmt: skip
-            if source == Source.REFUSED:
+            if value != value:  # refused, or silent
                 answer |= {"value": None, "low": None, "high": None}
-            outcomes.append(Outcome(answer, charged))
+            outcomes.append(Outcome(answer, charged, None if kept[0] != kept[0] else tuple(kept)))
         return state, outcomes
 
     def answers(self, told: Told) -> list[Answer]:
@@ -166,13 +176,14 @@ class Means(Ready[Result]):
         if entry is None:
             return self.refusal(bound.question, told, about=about, shown=bound.shown)
         kept = entry.answer
-        low, high = bound.from_mean(kept["low"]), bound.from_mean(kept["high"])
-        ends = (low, high) if low <= high else (high, low)  # an error rate turns an accuracy round
-        low, high = _outwards(bound, *ends)
+        step = self.mechanism.row_step
+        value, low, high = _in_units(bound, kept["value"], kept["low"], kept["high"], row_step=step)
+        sealed, sealed_low, sealed_high = _in_units(bound, *entry.sealed or (None, None, None), row_step=step)
         return Answer(
-            bound.from_mean(kept["value"]), low, high, kept["source"], entry.charged, told.remaining, bound.question,
+            value, low, high, kept["source"], entry.charged, told.remaining, bound.question,
             entry.repeated, told.statement, self.mechanism.confidence, self.mechanism.adaptive,
             self.mechanism.rows_worth(), told.analyst, about, bound.shown,
+            sealed, sealed_low, sealed_high,
         )  # fmt: skip
 
     def refusal(self, question: str, told: Told, *, about: str | None, shown: str = "") -> Answer:
@@ -223,10 +234,23 @@ class Batch(Means["list[Answer]"]):
         raise NotImplementedError
 
 
-def _outwards(bound: BoundQuery, low: float, high: float) -> tuple[float, float]:
-    """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards."""
+def _in_units(
+    bound: BoundQuery, value: float | None, low: float | None, high: float | None, *, row_step: float
+) -> tuple[float | None, float | None, float | None]:
+    """A mean of row values and its interval in the analyst's units; None where nothing is told."""
+    if value is None or low is None or high is None:
+        return None, None, None
+    ends = sorted((bound.from_mean(low), bound.from_mean(high)))  # an error rate turns an accuracy round
+    return bound.from_mean(value), *_outwards(bound, *ends, row_step=row_step)
+
+
+def _outwards(bound: BoundQuery, low: float, high: float, *, row_step: float) -> tuple[float, float]:
+    """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards.
+
+    Where row values may be above the true ones, so may be the ends; by less than what that makes, in any units.
+    """
     least, most = sorted((bound.at_zero, bound.at_one))
     if (least, most) == (0.0, 1.0):
         return low, high
-    step = 4.0 * max(math.ulp(least), math.ulp(most))
+    step = 4.0 * max(math.ulp(least), math.ulp(most)) + bound.rounded_up * row_step * (most - least)
     return max(low - step, least), min(high + step, most)

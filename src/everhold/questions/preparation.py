@@ -16,6 +16,7 @@ from everhold.questions.identity import behaviour_digest
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
 from everhold.questions.metrics import EstimatedValues, LabelQuery
+from everhold.questions.paired import PairedQuery
 from everhold.questions.predictions import prediction_table
 from everhold.questions.procedures import needs_of, procedure_for
 from everhold.questions.question import Question, Ready, paying
@@ -46,7 +47,13 @@ if TYPE_CHECKING:
     AnyLabelQuery = TypeVar("AnyLabelQuery", bound=LabelQuery)
     Result = TypeVar("Result")
 
-__all__ = ["Preparation"]
+__all__ = ["NOT_UNSEALABLE", "Preparation"]
+
+NOT_UNSEALABLE = (
+    "its questions have no interval of their own that could be told without the noise or the plan that the promise "
+    "rests on"
+)
+"""Why a mechanism cannot be unsealed."""
 
 _AT_ONCE = 32  # questions whose values of all training rows are held in memory
 _MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
@@ -62,6 +69,7 @@ class Preparation:
         training: The training rows, if there are any.
         answered: Whether a question, by its fingerprint, has been answered before.
         sealed_ids: Reads the public ids of the sealed rows, and no other column; None where rows have none.
+        silent: Whether nothing is told of the questions before the study is unsealed; then none needs a guess.
     """
 
     schema: Schema
@@ -69,6 +77,20 @@ class Preparation:
     training: StoredRows | None
     answered: Callable[[str], bool]
     sealed_ids: Callable[[], Sequence[Any]] | None = None
+    silent: bool = False
+
+    def silently(self) -> Preparation:
+        """The same for questions of which nothing is told before the study is unsealed.
+
+        Raises:
+            QueryRejected: If the mechanism takes no such questions. Nothing is charged.
+        """
+        if not self.mechanism.unsealable:
+            raise QueryRejected(
+                f"{self.mechanism.name} takes no silent questions: {NOT_UNSEALABLE}; expected silent=False, or a "
+                "holdout with another mechanism, such as guess_and_check; nothing was charged"
+            )
+        return replace(self, silent=True)
 
     def ready(self, question: Question[Result] | str, guess: float | None, tolerance: float | None) -> Ready[Result]:
         """A question of any kind; a text is a `mean`.
@@ -79,7 +101,8 @@ class Preparation:
         asked = MeanQuery(question) if isinstance(question, str) else question
         if not isinstance(asked, Question):
             raise _no_question(asked)
-        return asked.prepare(self, guess=guess, tolerance=tolerance)  # type: ignore[return-value]  # a text's is one, too
+        ready = asked.prepare(self, guess=guess, tolerance=tolerance)
+        return ready.silently() if self.silent else ready  # type: ignore[return-value]  # a text's is one, too
 
     def batch(self, questions: Sequence[Query | str], guesses: Sequence[float | None] | None) -> Batch:
         """Means that are asked at once.
@@ -87,7 +110,7 @@ class Preparation:
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
         """
-        return Batch(self.prepare(questions, guesses), self.schema, self.mechanism)
+        return Batch(self.prepare(questions, guesses), self.schema, self.mechanism, silent=self.silent)
 
     def prepare(
         self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None, *,
@@ -117,7 +140,7 @@ class Preparation:
             )
         bound: list[BoundQuery] = []
         for query in queries:
-            bound.append(self._bound(query))
+            bound.append(self.parsed(query))
             if not together:
                 check_estimand(bound[-1:], self.schema, self.mechanism)
         if together:
@@ -141,6 +164,34 @@ class Preparation:
             procedure = self._procedure(known[place], own_guess=not trained)
             prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure))
         return prepared
+
+    def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
+        """A ratio with its guess, for a mechanism and training rows that make it one question.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+
+        Warns:
+            DependenceWarning: If the values of a part on the training rows are worth fewer rows than is promised.
+        """
+        pair, training = bound.pair, self.training
+        if pair is None or training is None:
+            raise TypeError(f"{bound.shown!r} is no ratio, or there are no training rows; expected both")
+        check_estimand([bound], self.schema, self.mechanism)
+        part, whole = training.grids(bound, unit=self.mechanism.unit)
+        part = np.minimum(part, whole)
+        parts = [replace(pair.first, training_values=part), replace(pair.second, training_values=whole)]
+        if not self.answered(bound.question):
+            self.training_totals(parts, plan=self.mechanism.queries)
+        known = replace(bound, pair=replace(pair, first=parts[0], second=parts[1]))
+        counted = int(whole.sum())
+        if guess is not None or not counted:
+            scaled = self._own_guess(bound, guess)
+        else:
+            scaled = int(part.sum()) * self.mechanism.steps // counted
+        procedure = self._procedure(known, own_guess=guess is not None)
+        prepared = Prepared(bound, scaled, from_training=guess is None and counted > 0, procedure=procedure)
+        return prepared if tolerance is None else self._wished(prepared, tolerance)
 
     def _with_training_values(self, bound: BoundQuery) -> BoundQuery:
         """The same question; where its procedure is made from them, with its values of the training rows."""
@@ -193,19 +244,32 @@ class Preparation:
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
-        bound = self._bound(query)
+        bound = self.parsed(query)
         check_estimand([bound], self.schema, self.mechanism)
         return bound
 
-    def _bound(self, query: Query | str) -> BoundQuery:
+    def parsed(self, query: Query | str, *, part: bool = False) -> BoundQuery:
+        """The question about these rows, tried on public ones, without a look at what it is about.
+
+        Args:
+            query: The question.
+            part: Whether it is a part of one that the mechanism takes, and need not be taken for itself.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
         if isinstance(query, str):
             query = MeanQuery(query)
         if not isinstance(query, Query):
             raise _no_question(query)
         if isinstance(query, LabelQuery):
             query = self.placed(query)
-        bound = query.bind(self.schema)
-        if reason := self.mechanism.why_not(bound):
+        if isinstance(query, PairedQuery):
+            first, second = query.operands
+            bound = query.joined(self.parsed(first, part=True), self.parsed(second, part=True))
+        else:
+            bound = query.bind(self.schema)
+        if not part and (reason := self.mechanism.why_not(bound)):
             raise QueryRejected(reason)
         if bound.sealed is not None and bound.sealed is bound.training:  # code, not an array of predictions
             return self._tried(bound, bound.sealed)
@@ -303,12 +367,12 @@ class Preparation:
     def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
         """The analyst's guess in grid units; -1 where there is none and none is needed."""
         if guess is None:
-            if self.mechanism.needs_guess and not self.answered(bound.question):
+            if self.mechanism.needs_guess and not self.silent and not self.answered(bound.question):
                 raise QueryRejected(
-                    f"{self.mechanism.name} confirms guesses, and there is no guess for this question, which cannot be "
-                    "evaluated on training rows; expected ask(question, guess=0.8) or --guess with your own "
-                    "estimate, or "
-                    "predictions for the training rows (training=, --training-predictions); nothing was charged"
+                    f"{self.mechanism.name} confirms guesses, and there is no guess for this question: it cannot be "
+                    "evaluated on training rows, or none of them counts in it; expected ask(question, guess=0.8) or "
+                    "--guess with your own estimate, or predictions for the training rows (training=, "
+                    "--training-predictions); nothing was charged"
                 )
             return -1
         mean = bound.to_mean(as_float(guess))

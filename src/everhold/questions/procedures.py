@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.dependence import Groups
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import Chernoff, ClopperPearson, Hoeffding
+from everhold.guarantees.intervals.ratios import GroupRatioBetting, RatioBetting
 
 if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Needs, Procedure
@@ -65,6 +66,10 @@ def procedure_for(
         return Betting(rows=mechanism.rows, training=training)
     if needs == "groups":
         return GroupBetting(sizes=_sizes(mechanism), training=training)
+    if needs == "pairs":
+        return RatioBetting(rows=mechanism.rows, training=training)
+    if needs == "group_pairs":
+        return GroupRatioBetting(sizes=_sizes(mechanism), training=training)
     rows, guessed = mechanism.rows // mechanism.parts, mechanism.rows
     if schema.training_rows and bound.trained and not own_guess:
         guessed = schema.training_rows
@@ -80,9 +85,10 @@ def takes_ratios(mechanism: Mechanism) -> bool:
 
 
 def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:
-    """Pairs (size, number of units of that size): the groups, or single rows."""
-    dependence = mechanism.dependence
-    return dependence.counts if isinstance(dependence, Groups) else ((1, mechanism.rows),)
+    """Pairs (size, number of groups of that size)."""
+    if not isinstance(mechanism.dependence, Groups):
+        raise TypeError(f"{mechanism.dependence!r} has no sizes of groups; expected Groups")
+    return mechanism.dependence.counts
 
 
 def _takes_all(mechanism: Mechanism) -> bool:

@@ -19,6 +19,7 @@ from everhold.mechanisms import PrivacyBudget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Self
 
     from everhold.answers import QuotedPrice
     from everhold.ledger import Committed, Entry, Outcome
@@ -112,6 +113,17 @@ class Ready(ABC, Generic[Result]):
 
     whole: bool = False
     """Whether it is refused unless all of its entries are surely paid for."""
+
+    def silently(self) -> Self:
+        """The same question, about which nothing is told before the study is unsealed.
+
+        Raises:
+            QueryRejected: If it cannot be asked so. Nothing is charged.
+        """
+        raise QueryRejected(
+            "a question with a price of its own cannot be asked silently; expected means, or what is made of them; "
+            "nothing was charged"
+        )
 
     def room(self, accounts: Accounts, count: int) -> int:
         """How many of so many new entries it has room for by its own rules, from what the ledger keeps; mostly all.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from everhold.questions.low_sensitivity import StatisticGrid, StatisticPurchase,
 from everhold.questions.metrics import LabelQuery
 from everhold.questions.predictions import probabilities
 from everhold.questions.priced import PricedQuery
+from everhold.questions.rates import f1_ratio
 from everhold.sealing.probe import sealed_values
 from everhold.values.base import BoundQuery, Schema
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.questions.preparation import Preparation
+    from everhold.questions.shares import ShareQuery
     from everhold.sealing.table import StoredRows
     from everhold.values.base import RowFunction
 
@@ -230,18 +232,29 @@ def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None 
     return RankingQuery(_Pairs(scores, "auc"), counts, delta, statistic, tolerance)
 
 
-def f1(predictions: Any, *, least: float, tolerance: float | None = None) -> RankingQuery:
-    """The harmonic mean of precision and recall, with a floor under its denominator.
+@overload
+def f1(predictions: Any, *, training: Any = None) -> ShareQuery: ...
+@overload
+def f1(predictions: Any, *, least: float, tolerance: float | None = None) -> RankingQuery: ...
+def f1(
+    predictions: Any, *, least: float | None = None, tolerance: float | None = None, training: Any = None
+) -> RankingQuery | ShareQuery:
+    """The harmonic mean of precision and recall.
 
-    The interval is for the expected value on fresh samples of as many rows: near the population's F1 where positives
-    are many and the floor is below what fresh samples have, but not the same, because it is a ratio.
+    Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``: one question of a holdout that
+    confirms guesses, if the predictions for training rows are known, and two means of any other.
+
+    With a floor under its denominator it is a statistic with a price of its own, for a privacy budget. Then the
+    interval is for the expected value on fresh samples of as many rows: near the population's F1 where positives are
+    many and the floor is below what fresh samples have, but not the same, because it is a ratio.
 
     Args:
         predictions: Shape (rows,), 0 or 1 for each sealed row in the order of the rows; a table with row ids; or a
             fitted estimator. An array or table belongs to its rows, as for `auc`.
         least: Floor on predicted and actual positives together, such as a lower end of intervals that were asked for,
             in rows. Where the sealed rows have fewer, the value is smaller than F1.
-        tolerance: As for `auc`.
+        tolerance: As for `auc`; with a floor only.
+        training: Predictions for the training rows, for the guess; without a floor only.
 
     Raises:
         ValueError: If the floor or the tolerance is not valid.
@@ -250,6 +263,12 @@ def f1(predictions: Any, *, least: float, tolerance: float | None = None) -> Ran
         >>> f1(np.ones(1000), least=800).sensitivity <= 0.0025 + 1e-15
         True
     """
+    if least is None:
+        if tolerance is not None:
+            raise ValueError("tolerance is given without least; expected both for a privacy budget, or neither")
+        return f1_ratio(predictions, training=training)
+    if training is not None:
+        raise ValueError("training is given with least, which takes no guess; expected one of them")
     check_positive("least", least)
     if least < 2.0:
         raise ValueError(f"least is {least!r}; expected at least 2 rows, and preferably some hundreds")

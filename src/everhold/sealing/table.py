@@ -262,8 +262,8 @@ class StoredRows:
             return next(found)
         if query.pair.how == "ratio":
             raise ValueError("a ratio has no row values; expected its numerator and its denominator")
-        first = self._joined(query.pair.first, found, unit)
-        return np.asarray((unit + first - self._joined(query.pair.second, found, unit)) // 2)
+        first, second = (self._joined(part, found, unit) for part in (query.pair.first, query.pair.second))
+        return np.minimum(first, second) if query.pair.how == "within" else (unit + first - second) // 2
 
     def _is_known(self, query: BoundQuery) -> bool:
         """Whether the row values of these rows were computed before."""

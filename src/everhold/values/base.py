@@ -145,15 +145,15 @@ class Pair:
     """Two questions about the same rows that are one question, row by row.
 
     With row values a and b on the grid ``0, 1, ..., unit``, a difference has the row value ``(unit + a - b) / 2``,
-    rounded down; a ratio is ``sum min(a, b) / sum b``.
+    rounded down; what is within another has ``min(a, b)``; a ratio is ``sum min(a, b) / sum b``.
 
     Attributes:
         how: What is made of them.
         first: What is subtracted from; or the numerator, which counts only within the denominator.
-        second: What is subtracted; or the denominator.
+        second: What is subtracted; or what the first one counts within, the denominator of a ratio.
     """
 
-    how: Literal["difference", "ratio"]
+    how: Literal["difference", "within", "ratio"]
     first: BoundQuery
     second: BoundQuery
 

@@ -205,8 +205,9 @@ def selected_p_value(p_value: float, *, log_inverse_weight: float, dependence: D
         A test chosen after 20 questions, 2 of which were corrected by the sealed rows:
 
         >>> from everhold.guarantees.description_length import QuestionTree
-        >>> tree = QuestionTree(queries=30, overfits=3, grid=10)
-        >>> weight = float(tree.log_inverse_weight(asked=21, released=2))
+        >>> tree = QuestionTree(queries=30)
+        >>> told = 2 * math.log(94)
+        >>> weight = float(tree.log_inverse_weight(asked=21, surprises=2, labels=told))
         >>> f"{selected_p_value(1e-9, log_inverse_weight=weight):.1g}"
         '0.04'
     """

@@ -20,10 +20,11 @@ from everhold.guarantees.intervals.capital import Units, best_stake, upper_end
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Bets", "Betting", "GroupBetting", "Prediction"]
+__all__ = ["Bets", "Betting", "GroupBetting", "Prediction", "refuse_larger"]
 
 _CLASSES = 256  # of training units by residual, and no more than so many for the choice of a stake
 _FEW_CLASSES = 64
+_LEAST_NATS = 1e-3
 _GHOSTS = 0.5  # of a typical training unit at either end: what n_t units cannot exclude
 
 
@@ -38,7 +39,7 @@ class Prediction:
         mean: The training mean.
         excess: What lotteries over cells add to the sum of squared residuals.
         scale: Sealed rows for each training row.
-        largest: No sealed unit is larger.
+        largest: No unit is larger, sealed or of the training set.
     """
 
     sizes: NDArray[np.float64]
@@ -137,7 +138,7 @@ class Bets(Procedure):
     def _stakes(self, nats: float) -> tuple[float, float]:
         """Against values below and above, from public facts."""
         if nats not in self._chosen:
-            side, cautious = nats + math.log(2.0), self.prediction.cautious()
+            side, cautious = _side(nats), self.prediction.cautious()
             self._chosen[nats] = best_stake(cautious.mirrored, side), best_stake(cautious, side)
         return self._chosen[nats]
 
@@ -148,7 +149,7 @@ class Bets(Procedure):
 
     def _ends(self, units: Units, nats: float, *, tolerance: float) -> tuple[float, float]:
         """What the bets leave."""
-        side = nats + math.log(2.0)
+        side = _side(nats)
         low, high = self._stakes(nats)
         return (
             1.0 - upper_end(units.mirrored, low, side, tolerance=tolerance),
@@ -245,7 +246,8 @@ class GroupBetting(Bets):
     def prediction(self) -> Prediction:
         """See `Bets.prediction`; sealed groups are taken to spread as training groups do, in proportion to rows."""
         total = int(np.sum(self.training.sizes * self.training.counts))
-        return Prediction.of(_sums(self.training, self._largest), scale=self.rows / max(total, 1))
+        largest = float(np.max(self.training.sizes, initial=self._largest))
+        return Prediction.of(_sums(self.training, largest), scale=self.rows / max(total, 1))
 
     def independent_rows(self, row_variance: float) -> float:
         """How many independent rows of the same values would be as certain: rows by design effect.
@@ -254,6 +256,11 @@ class GroupBetting(Bets):
             row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)`` or `Betting.row_variance`.
         """
         return 4.0 * row_variance * self.worth
+
+
+def _side(nats: float) -> float:
+    """L: each side has half of the level; a little at least, lest nothing be staked."""
+    return max(nats + math.log(2.0), _LEAST_NATS)
 
 
 def _edges(cells: Cells) -> Units:
@@ -286,6 +293,17 @@ def _excess(cells: Cells) -> float:
 
 def _sums(groups: GroupSums, largest: float) -> Units:
     """Groups with their exact sums."""
+    refuse_larger(groups.sizes, largest)
     sizes = np.asarray(groups.sizes, dtype=np.float64)
     values = np.minimum(groups.sums / groups.unit, sizes)
     return Units(sizes, values, np.asarray(groups.counts, dtype=np.float64), largest)
+
+
+def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:
+    """Units larger than the public sizes say would make bets unfair.
+
+    Raises:
+        ValueError: If there is one.
+    """
+    if np.max(sizes, initial=0) > largest:
+        raise ValueError("a group is larger than the public sizes of the sealed groups allow; the sizes must be theirs")

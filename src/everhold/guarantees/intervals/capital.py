@@ -13,7 +13,7 @@ expected capital is ``prod (1 + lambda (theta E n_k - E Y_k)) <= exp(lambda sum 
 Markov's inequality ``K >= L`` has probability at most ``exp(-L)``. No equal means, no variances, no identical laws.
 
 *Monotone.* K grows with theta, so the values that are not excluded reach up to the first root. Where lambda is the
-stake, each ``theta n_k - Y_k`` grows. Where the cap binds, a term holds ``u (theta n_k - Y_k) / ((1 - theta) N)``, whose
+stake, each ``theta n_k - Y_k`` grows. Where the cap binds, a term has ``u (theta n_k - Y_k) / ((1 - theta) N)``, whose
 derivative ``u (n_k - Y_k) / ((1 - theta)^2 N)`` is not negative. The cap grows with theta, so the parts meet once.
 
 *Summaries.* The logarithm is concave, so replacing a unit by a lottery over (size, value) with the same mean can only

@@ -78,7 +78,7 @@ def planned_radius(*, spread: float, total: float, largest: float, nats: float) 
 
     Examples:
         >>> round(planned_radius(spread=20_000 * 0.07**2, total=20_000, largest=0.8, nats=12.1), 6)
-        0.002657
+        0.002768
     """
     u = np.linspace(0.0, 1.0, 1002)[1:-1]
     radii = (nats * largest / u + u * psi(u) * spread / largest) / total

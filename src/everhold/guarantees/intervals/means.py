@@ -20,9 +20,9 @@ from everhold.guarantees.intervals.base import Needs, Procedure
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Chernoff", "ClopperPearson", "Hoeffding", "OfMeans"]
+__all__ = ["Chernoff", "ClopperPearson", "Ends", "Hoeffding", "OfMeans"]
 
-_MOST_NATS = 650.0  # beyond them a tail is no float any more
+_MOST_NATS = 450.0  # beyond them the inverse of the tail is not reliable; for tiny n it may fail before, with nan
 _FEWEST_NATS = math.log(2.0)  # each tail of at most 1/4, as the proof for unlike rows needs
 _OUTWARDS, _ROUNDING = 1e-10, 1e-15  # of an end's distance from the mean, for the inverse of the tail; of the end
 
@@ -117,7 +117,7 @@ class ClopperPearson(OfMeans):
     Examples:
         >>> low, high = ClopperPearson(rows=20_000, training=20_000).interval(0.5, 11.4)
         >>> round(low, 4), round(high, 4)
-        (0.4843, 0.5157)
+        (0.4844, 0.5156)
     """
 
     name: ClassVar[str] = "clopper_pearson"
@@ -136,10 +136,7 @@ class ClopperPearson(OfMeans):
         inner = np.clip(ones, 0.0, n - 1.0)
         exact = 1.0 - betaincinv(n - inner, inner + 1.0, tail)
         exact = np.where(ones >= n - 1.0, np.where(ones >= n, 1.0, 1.0 - tail / n), exact)
-        crude = (
-            binomial_interval(ones / n, ones / n, rows=n, log_inverse_level=nats)[1]
-            if np.any(nats > _MOST_NATS)
-            else 1.0
-        )
-        ends = np.where(nats > _MOST_NATS, crude, exact)
-        return np.minimum(ends + _OUTWARDS * (ends - ones / n) + _ROUNDING, 1.0)
+        far = (nats > _MOST_NATS) | np.isnan(exact)
+        if np.any(far):
+            exact = np.where(far, binomial_interval(ones / n, ones / n, rows=n, log_inverse_level=nats)[1], exact)
+        return np.minimum(exact + _OUTWARDS * (exact - ones / n) + _ROUNDING, 1.0)

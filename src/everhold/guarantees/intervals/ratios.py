@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from everhold.guarantees.intervals.base import Needs, PairCells, Pairs
-from everhold.guarantees.intervals.betting import Bets, Prediction
+from everhold.guarantees.intervals.betting import Bets, Prediction, refuse_larger
 from everhold.guarantees.intervals.capital import Units
 
 if TYPE_CHECKING:
@@ -83,11 +83,13 @@ class GroupRatioBetting(Bets):
     def prediction(self) -> Prediction:
         """See `Bets.prediction`; sealed groups are taken to spread as training groups do, in proportion to rows."""
         total = int(np.sum(self.training.sizes * self.training.counts))
-        return Prediction.of(self._units(self.training), scale=self.rows / max(total, 1))
+        largest = float(np.max(self.training.sizes, initial=self._largest))
+        return Prediction.of(_pairs(self.training, largest), scale=self.rows / max(total, 1))
 
 
 def _pairs(pairs: Pairs, largest: float) -> Units:
     """Exact pairs; those without a denominator say nothing."""
+    refuse_larger(pairs.sizes, largest)
     within = pairs.denominators > 0
     sizes = pairs.denominators[within] / pairs.unit
     values = np.minimum(pairs.numerators[within] / pairs.unit, sizes)
@@ -98,8 +100,9 @@ def _corners(squares: PairCells) -> Units:
     """Each row as a lottery over corners of its square with the same mean pair.
 
     A square cut by the diagonal u = v holds rows in one triangle only, and a mean in a triangle is one lottery over its
-    corners. In the others, the lottery that pairs large u with small v is the least of all: the logarithm of an affine
-    function of ``theta v - u`` is supermodular in (u, v). Any of them would be valid; none leaves ``0 <= u <= v <= 1``.
+    corners. In the others only the means of u and of v are known, not how rows combine them, so the lottery must be the
+    least favourable one with these means: it pairs large u with small v as far as it can, because the logarithm of an
+    affine function of ``theta v - u`` is supermodular in (u, v). No corner leaves ``0 <= u <= v <= 1``.
     """
     counts = squares.counts.astype(np.float64)
     u = _within(squares.numerators, squares.across, squares)

@@ -35,7 +35,7 @@ class SignTest(OfMeans):
         >>> test = SignTest(rows=20_000, training=20_000, differing=1_000)
         >>> low, high = test.interval(0.5 + (600 - 400) / 40_000, 11.4)  # 600 wins, 400 losses
         >>> round(2 * low - 1, 4), round(2 * high - 1, 4)
-        (0.0022, 0.0175)
+        (0.003, 0.0167)
     """
 
     differing: int

@@ -1,0 +1,164 @@
+"""The end of a study: every sealed number is told at once, and no new question is answered any more (S8).
+
+Every question that was asked has an interval of its own that contains the population's value, together with all others,
+whatever was told of it. Once no further question can depend on them, all of these intervals can be told exactly. So the
+entry that tells them closes the ledger in the same transaction.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from everhold.answers import UNSEALED, Unsealed
+from everhold.errors import EverholdWarning, QueryRejected, warn_caller
+from everhold.estimand import ABOUT, about_of
+from everhold.ledger import Outcome, Question
+from everhold.ledger.allotments import ACTS, ANALYST, DISCLOSED, UNSEALING, Accounts
+from everhold.questions.preparation import NOT_UNSEALABLE
+from everhold.questions.question import digest
+from everhold.sealing.resealing import also_sealed_as
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.asking.desk import Desk
+    from everhold.ledger import Entry, Ledger
+    from everhold.ledger.envelopes import Numbers
+
+__all__ = ["disclosed", "losing_their_promise", "unseal"]
+
+_CHANGED_NOTHING = "nothing was told or changed"
+
+
+def unseal(desk: Desk) -> Unsealed:
+    """Tell all sealed numbers and close the study, in one transaction; what was told once is told again.
+
+    Raises:
+        QueryRejected: If it cannot be unsealed. Nothing was told or changed.
+        IntegrityError: If the ledger is not what was written. Nothing was told or changed.
+
+    Warns:
+        EverholdWarning: If other holdouts lose their promise; before anything is told.
+    """
+    _check(desk)
+    if not Accounts.from_state(desk.data()).closed:
+        for text in losing_their_promise(desk):
+            warn_caller(EverholdWarning(text))
+    public = {"kind": UNSEALING, "act": secrets.token_hex(16)}
+    act = Question(digest(public), {**public, "shown": "the study is unsealed and closed"})
+    with desk.ledger.writing([act]) as page:
+        accounts, entries = Accounts.from_state(page.state), page.earlier()
+        if not accounts.unsealings:
+            told = _sealed_numbers(desk.ledger, entries)
+            if not told:
+                raise QueryRejected(
+                    "there is no answer whose sealed numbers were kept; expected a study in which something was "
+                    f"asked; {_CHANGED_NOTHING}"
+                )
+            accounts.unseal()
+            page.record(accounts.into(page.state), [_outcome(told)])
+    return _result(desk)
+
+
+def _check(desk: Desk) -> None:
+    if desk.analyst is not None:
+        raise QueryRejected(
+            "an analyst cannot unseal the study; expected the holdout itself, as the steward opens it; "
+            f"{_CHANGED_NOTHING}"
+        )
+    if desk.mechanism.unsealable:
+        return
+    name = desk.mechanism.name
+    why = (
+        f"the promise of {name} rests on noise, and exact numbers would have none"
+        if desk.mechanism.adds_noise
+        else f"this is a holdout with {name}, and {NOT_UNSEALABLE}"
+    )
+    raise QueryRejected(
+        f"{why}; expected a holdout whose questions have intervals of their own, such as guess_and_check; "
+        f"{_CHANGED_NOTHING}"
+    )
+
+
+def _sealed_numbers(ledger: Ledger, entries: Sequence[Entry]) -> list[tuple[int, Numbers]]:
+    """What was kept of the answers, by the number of the entry."""
+    kept = ((entry.sequence, ledger.sealed_of(entry.question, entry.answer)) for entry in entries)
+    return [(sequence, numbers) for sequence, numbers in kept if numbers is not None]
+
+
+def _outcome(told: Sequence[tuple[int, Numbers]]) -> Outcome:
+    lines = [[sequence, *numbers] for sequence, numbers in told]
+    return Outcome({"value": None, "low": None, "high": None, "source": UNSEALING, DISCLOSED: lines}, 0)
+
+
+def disclosed(entries: Sequence[Entry]) -> dict[int, Numbers]:
+    """What was unsealed, by the number of the entry; nothing if the study was not."""
+    told = {}
+    for entry in entries:
+        if entry.answer["source"] == UNSEALING:
+            told.update({sequence: (mean, low, high) for sequence, mean, low, high in entry.answer[DISCLOSED]})
+    return told
+
+
+def _result(desk: Desk) -> Unsealed:
+    """What was unsealed, as the ledger holds it."""
+    head = desk.head()
+    entries = desk.entries(head.sequence)
+    told = disclosed(entries)
+    questions = [entry for entry in entries if entry.answer["source"] not in ACTS]
+    named = any(ANALYST in entry.description for entry in questions)
+    about = {entry.sequence: about_of(desk.schema, by_position=ABOUT in entry.description) for entry in questions}
+    rows: list[dict[str, Any]] = [
+        {
+            "sequence": entry.sequence,
+            "question": entry.question,
+            "asked": entry.description["shown"],
+            **dict(zip(UNSEALED, told[entry.sequence], strict=True)),
+            **({ANALYST: entry.description.get(ANALYST)} if named else {}),
+            **({ABOUT: about[entry.sequence]} if any(about.values()) else {}),
+        }
+        for entry in questions if entry.sequence in told
+    ]  # fmt: skip
+    return Unsealed(
+        rows,
+        not_kept=len(questions) - len(rows),
+        lost=head.accounts.lost_questions,
+        unsealed_at=next(entry.asked_at for entry in entries if entry.answer["source"] == UNSEALING),
+        confidence=desk.mechanism.confidence,
+        statement=desk.promise.statement,
+    )
+
+
+def losing_their_promise(desk: Desk) -> list[str]:
+    """Which other holdouts lose their promise when this one is unsealed, in sentences; none if everhold sees none.
+
+    Raises:
+        QueryRejected: If it cannot be unsealed.
+    """
+    _check(desk)
+    said = []
+    if same := also_sealed_as(desk.store, desk.record):
+        said.append(
+            f"the same rows, or most of them, are sealed as {_listed(same)}, too: with these numbers in hand nothing "
+            "is promised there about any new question"
+        )
+    if series := _same_series(desk):
+        said.append(
+            f"{_listed(series)} may hold a stretch of the same series: unless rows that nobody has seen were left out "
+            "between both, these numbers tell about the rows there, and nothing is promised about any new question"
+        )
+    return said
+
+
+def _same_series(desk: Desk) -> list[str]:
+    """Other holdouts of the storage whose rows are put in order by the same column, under a model of a series."""
+    order = desk.record.configuration["dependence"].get("order_by")
+    if order is None:
+        return []
+    others = (desk.store.record(name) for name in desk.store.names() if name != desk.record.name)
+    return [other.name for other in others if other.configuration["dependence"].get("order_by") == order]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(map(repr, names))

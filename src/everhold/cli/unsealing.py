@@ -1,0 +1,90 @@
+"""The command that ends a study: unseal."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+from everhold.answers import UNSEALED
+from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened
+from everhold.cli.failures import Misuse
+from everhold.cli.output import Format, note, show_list
+from everhold.errors import EverholdWarning
+
+__all__ = ["register"]
+
+_FOR_EVER = (
+    "unsealing tells what the sealed rows say about every question that was asked, and closes the study: no new "
+    "question is answered ever after; it cannot be undone"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command()(unseal)
+
+
+def unseal(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")] = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """End the study: print what the sealed rows say about all questions asked.
+
+    Example:
+      everhold unseal flights.db flights
+
+    For each question, also those asked with --silent, there are the value on the
+    sealed rows and an interval that holds for the population, mostly narrower than
+    the answer. All of them hold together, and cost nothing. No new question is
+    answered ever after; repeats and the transcript carry these numbers, too.
+    Holdouts that share rows with this one, or hold the next stretch of the same
+    series without an embargo, lose their promise: it says which of this storage
+    do, and asks for a confirmation. Unsealed again, a study prints the same.
+
+    Exit codes:
+      0  unsealed, now or before
+      1  the answer was no; nothing was told or changed
+      2  nobody is there to confirm it, and there is no --yes
+      4  no such holdout
+      5  it rests on noise, or nothing was asked; nothing was told or changed
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    with opened(storage, name) as holdout:
+        if not holdout.status()["closed"]:
+            _confirm(holdout.losing_their_promise(), yes=yes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EverholdWarning)  # they were said before the confirmation
+            unsealed = holdout.unseal()
+    rows = unsealed.to_rows()
+    columns = ["sequence", "question", "asked", *UNSEALED, *(name for name in ("analyst", "about") if name in rows[0])]
+    show_list(rows, columns, form, document=unsealed.to_dict())
+    note(unsealed.explain())
+
+
+def _confirm(losses: list[str], *, yes: bool) -> None:
+    """Say what it means, and ask.
+
+    Raises:
+        Misuse: If nobody can answer.
+    """
+    for text in (_FOR_EVER, *losses):
+        note(f"warning: {text}")
+    if yes:
+        return
+    if not _somebody_is_there():
+        raise Misuse(
+            "nobody is there to confirm it; expected a terminal, or --yes from whoever wants the study closed for "
+            "ever; nothing was told or changed"
+        )
+    typer.confirm("Unseal?", abort=True, err=True)
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty()

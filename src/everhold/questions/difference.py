@@ -1,0 +1,96 @@
+"""How much better is one model than another? The mean of a paired difference, one question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.questions.mean import MeanQuery
+from everhold.questions.means import Query
+from everhold.questions.paired import PairedQuery, in_units
+from everhold.values.base import BoundQuery, Pair
+
+__all__ = ["DifferenceQuery", "difference"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DifferenceQuery(PairedQuery):
+    """The mean over rows of one row value minus another; made by `difference`.
+
+    Attributes:
+        first: What is subtracted from.
+        second: What is subtracted.
+    """
+
+    first: Query
+    second: Query
+
+    @property
+    def operands(self) -> tuple[Query, Query]:
+        """Both questions."""
+        return self.first, self.second
+
+    def joined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+        """One question; the same as that of ``difference(second, first)``, which is answered the other way round."""
+        width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
+        if width != other:
+            raise QueryRejected(
+                f"the two questions are in different units: one goes {in_units(first.at_zero, first.at_one)}, the "
+                f"other {in_units(second.at_zero, second.at_one)}, and row values of 1 mean opposite things where one "
+                "is an error and the other is none; expected two of one kind with ranges of the same width; nothing "
+                "was charged"
+            )
+        middle, shown = first.at_zero - second.at_zero, f"{first.shown} minus {second.shown}"
+        if second.question < first.question:  # which one is subtracted is no part of the question
+            first, second, width = second, first, -width
+        return BoundQuery(
+            description={"kind": "difference", "of": [first.description, second.description]},
+            shown=shown,
+            at_zero=middle - width,
+            at_one=middle + width,
+            by_position=first.by_position or second.by_position,
+            pair=Pair("difference", first, second),
+        )
+
+
+def difference(first: Query | str, second: Query | str) -> DifferenceQuery:
+    """The mean of a paired difference: how much better or larger the first is, row by row.
+
+    One question, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
+    sharply than by their two scores: only the rows on which they differ spread.
+
+    Args:
+        first: What is subtracted from: a condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`.
+        second: What is subtracted: one of the same units, with a range of the same width.
+
+    Returns:
+        The question; its answer lies between -1 and 1, or between minus and plus the width of the range.
+
+    Raises:
+        QueryRejected: If one of them is no mean of row values.
+
+    Examples:
+        >>> better = difference("x > 1", "x > 2")
+        >>> from everhold.values.base import Schema
+        >>> from everhold.values.expressions import ColumnKind
+        >>> bound = better.bind(Schema(10, 0, {"x": ColumnKind.NUMBER}))
+        >>> sorted((bound.at_zero, bound.at_one))
+        [-1.0, 1.0]
+    """
+    return DifferenceQuery(as_rowwise(first), as_rowwise(second))
+
+
+def as_rowwise(question: object) -> Query:
+    """A mean of row values; a text is a `mean`.
+
+    Raises:
+        QueryRejected: If it is no such question. Nothing is charged.
+    """
+    asked = MeanQuery(question) if isinstance(question, str) else question
+    if not isinstance(asked, Query):
+        raise QueryRejected(
+            f"{brief(question)} is no mean of row values; expected a condition, mean(...), accuracy(...), error(...), "
+            "brier(...) or risk(...); nothing was charged"
+        )
+    return asked

@@ -1,0 +1,117 @@
+"""Precision and recall of predicted labels, and F1 as a ratio: positive is label 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+from everhold.questions.metrics import LabelQuery
+from everhold.questions.predictions import check_classes
+from everhold.questions.shares import ShareQuery
+from everhold.values.base import BoundQuery, RowFunction, Schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["CountQuery", "f1_ratio", "precision", "recall"]
+
+Counted: TypeAlias = Literal["hits", "predicted", "actual", "mean_positives"]
+
+_SHOWN = {"hits": "true positives", "predicted": "predicted positives", "actual": "actual positives",
+          "mean_positives": "half of predicted and actual positives"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountQuery(LabelQuery):
+    """The share of rows that count in some way when predicted labels are held against the labels 0 and 1.
+
+    Attributes:
+        counted: ``"hits"``, rows that are predicted 1 and are; ``"predicted"`` or ``"actual"``, rows that are predicted
+            1, or are; ``"mean_positives"``, half of the two together, so a hit counts 1, a miss or a false alarm 1/2.
+        predictions: One prediction per sealed row, in the order of the rows; a table with row ids; or an estimator.
+        training: One prediction per training row, for the guess; an estimator needs none.
+    """
+
+    counted: Counted
+    predictions: Any
+    training: Any = None
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The question about the labels of this schema."""
+        if schema.label_kind != "binary":
+            raise QueryRejected(
+                "precision, recall and F1 need a label column of 0 and 1, and this holdout has none; expected one "
+                "named at creation; create the holdout with label=...; nothing was charged"
+            )
+        description, sealed, training, reads = self._row_values(schema)
+        ((kind, digest),) = description.items()
+        return BoundQuery(
+            description={"kind": "count", "of": self.counted, "label": schema.label, **description},
+            shown=f"{_SHOWN[self.counted]} of {kind} {digest[:8]}",
+            sealed=sealed,
+            training=training,
+            reads=reads,
+            by_position=self._by_position,
+            yes_no=self.counted != "mean_positives",
+        )
+
+    @property
+    def _of_probabilities(self) -> bool:
+        return False
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        check_classes(predictions, schema, what=what)
+
+    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        predicted = predictions == 1
+        match self.counted:
+            case "hits":
+                return lambda table: predicted & (table[label] == 1)
+            case "predicted":
+                return lambda table: np.array(predicted)
+            case "actual":
+                return lambda table: np.asarray(table[label] == 1)
+        return lambda table: (predicted.astype(np.float64) + (table[label] == 1)) / 2.0
+
+
+def _share(
+    name: str, of: Literal["predicted", "actual", "mean_positives"], predictions: Any, training: Any
+) -> ShareQuery:
+    hits, whole = CountQuery("hits", predictions, training), CountQuery(of, predictions, training)
+    return ShareQuery(hits, whole, nested=True, name=name, shown=f"{name.partition(' ')[2]} of predicted labels")
+
+
+def precision(predictions: Any, *, training: Any = None) -> ShareQuery:
+    """The share of the rows predicted 1 whose label is 1.
+
+    One question of a holdout that confirms guesses, if the predictions for training rows are known; else two.
+
+    Args:
+        predictions: Labels, 0 or 1: shape (rows,), or a table, or an estimator, as for `accuracy`.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
+
+    Examples:
+        >>> precision([1, 0, 1]).name
+        'a precision'
+    """
+    return _share("a precision", "predicted", predictions, training)
+
+
+def recall(predictions: Any, *, training: Any = None) -> ShareQuery:
+    """The share of the rows with label 1 that are predicted 1.
+
+    One question of a holdout that confirms guesses, if the predictions for training rows are known; else two.
+
+    Args:
+        predictions: As for `precision`.
+        training: As for `precision`.
+    """
+    return _share("a recall", "actual", predictions, training)
+
+
+def f1_ratio(predictions: Any, *, training: Any = None) -> ShareQuery:
+    """F1 of the population, ``sum tp / sum (tp + (fp + fn) / 2)``: as for `precision`, without a floor."""
+    return _share("an F1", "mean_positives", predictions, training)

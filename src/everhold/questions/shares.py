@@ -1,0 +1,164 @@
+"""Shares of what another sum contains: conditional means, precision, recall, F1, rates by arm.
+
+``sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row is one question where the mechanism holds a guess against
+what a bet on the ratio leaves possible. Where it rests on noise, or nothing is known of the values on training rows, it
+is two means, whose intervals are divided.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from everhold.errors import QueryRejected
+from everhold.questions.derived import BoundDerived, DerivedQuery, Estimate, ratio
+from everhold.questions.means import OneMean, Query
+from everhold.questions.metrics import LabelQuery
+from everhold.questions.paired import PairedQuery
+from everhold.questions.procedures import takes_ratios
+from everhold.values.base import BoundQuery, Pair, Schema
+from everhold.values.expressions import ColumnKind, Expression, RowValue
+from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
+from everhold.values.expressions.tree import Node, Operation
+
+if TYPE_CHECKING:
+    from everhold.answers import Answer
+    from everhold.questions.preparation import Preparation
+    from everhold.questions.question import Ready
+
+__all__ = ["ShareQuery", "WithinQuery"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WithinQuery(PairedQuery):
+    """The mean of row values as far as they lie within others: ``min(u, v)`` on the scale [0, 1].
+
+    Attributes:
+        part: Gives u.
+        whole: Gives v.
+    """
+
+    part: Query
+    whole: Query
+
+    @property
+    def operands(self) -> tuple[Query, Query]:
+        """Both questions."""
+        return self.part, self.whole
+
+    def joined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+        """One question."""
+        return BoundQuery(
+            description={"kind": "within", "of": [first.description, second.description]},
+            shown=f"{first.shown} within {second.shown}",
+            by_position=first.by_position or second.by_position,
+            yes_no=first.yes_no and second.yes_no,
+            pair=Pair("within", first, second),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShareQuery(DerivedQuery):
+    """A ratio of two sums, the first of which lies within the second row by row.
+
+    Attributes:
+        part: The numerator; its row values count as far as they lie within those of the denominator.
+        whole: The denominator.
+        nested: Whether the denominator may be other than yes or no, because the numerator is known to be no larger.
+        name: What kind of parameter it is, with its article.
+        shown: The question as people read it; None for that of its parts.
+    """
+
+    part: Query
+    whole: Query
+    nested: bool = False
+    name: str = "a ratio"
+    shown: str | None = None
+
+    def prepare(
+        self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None
+    ) -> Ready[Answer]:
+        """One question where the mechanism takes it, and two means where not."""
+        asked: ShareQuery = replace(self, part=_placed(preparation, self.part), whole=_placed(preparation, self.whole))
+        mechanism, schema = preparation.mechanism, preparation.schema
+        if takes_ratios(mechanism) and schema.training_rows:
+            bound = asked.joined(preparation.parsed(asked.part), preparation.parsed(asked.whole))
+            if bound.trained:
+                return OneMean([preparation.ratio(bound, guess, tolerance)], schema, mechanism)
+        return DerivedQuery.prepare(asked, preparation, guess=guess, tolerance=tolerance)
+
+    def joined(self, part: BoundQuery, whole: BoundQuery) -> BoundQuery:
+        """The one question, of parts that are bound to the same rows.
+
+        Raises:
+            QueryRejected: If the values of the denominator are other than yes or no. Nothing is charged.
+        """
+        self._check(whole)
+        part = _within(part, whole)
+        return BoundQuery(
+            description={"kind": "ratio", "of": [part.description, whole.description]},
+            shown=self._in_words(part, whole),
+            at_zero=part.at_zero,
+            at_one=part.at_one,
+            by_position=part.by_position or whole.by_position,
+            pair=Pair("ratio", part, whole),
+        )
+
+    def bind(self, schema: Schema) -> BoundDerived:
+        """Two means: that of the numerator within the denominator, and that of the denominator."""
+        part, whole = self.part.bind(schema), self.whole.bind(schema)
+        self._check(whole)
+        ends = part.at_zero, part.at_one
+        return BoundDerived(
+            name=self.name,
+            description={"kind": self.name.partition(" ")[2], **({} if ends == (0.0, 1.0) else {"ends": list(ends)})},
+            parts=(self._joint(schema), self.whole),
+            combine=lambda parts: _between(ratio(parts[0], parts[1]), *ends),
+            shown=self._in_words(part, whole),
+        )
+
+    def _joint(self, schema: Schema) -> Query:
+        """The numerator within the denominator, as one question."""
+        return self.part if self.nested else WithinQuery(self.part, self.whole)
+
+    def _check(self, whole: BoundQuery) -> None:
+        if not (self.nested or whole.yes_no):
+            raise QueryRejected(
+                f"the denominator ({whole.shown}) is not yes or no in every row, and whether the numerator is never "
+                "larger cannot be checked on sealed rows; expected a condition, a function that returns booleans, or "
+                "accuracy(...) as the denominator; nothing was charged"
+            )
+
+    def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:
+        return f"{part.shown} over {whole.shown}" if self.shown is None else self.shown
+
+
+def _placed(preparation: Preparation, query: Query) -> Query:
+    return preparation.placed(query) if isinstance(query, LabelQuery) else query
+
+
+def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
+    """A condition together with the one that it is asked within: ``a`` and ``a and b`` given b are one question."""
+    if part.row_value is None or whole.row_value is None or not (part.yes_no and whole.yes_no):
+        return part
+    root = Node.of(Operation.AND, part.row_value.expression.root, whole.row_value.expression.root)
+    expression = Expression(root)
+    if root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES or root.kind is not ColumnKind.BOOLEAN:
+        raise rejected(
+            f"the two conditions together have more than {MAX_NODES} parts or are more than {MAX_DEPTH} deep",
+            "ask for shorter ones",
+        )
+    described = {**part.description, "expression": expression.canonical()}
+    return replace(part, row_value=RowValue(expression), description=described)
+
+
+def _between(share: Estimate, at_zero: float, at_one: float) -> Estimate:
+    """A share in the analyst's units, ends rounded outwards."""
+    if (at_zero, at_one) == (0.0, 1.0):
+        return share
+    width, least, most = at_one - at_zero, min(at_zero, at_one), max(at_zero, at_one)
+    slack = 4.0 * max(math.ulp(least), math.ulp(most))
+    low, high = sorted((at_zero + width * share.low, at_zero + width * share.high))
+    value = at_zero + width * share.value
+    return Estimate(min(max(value, least), most), max(low - slack, least), min(high + slack, most))

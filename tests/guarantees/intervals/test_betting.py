@@ -1,0 +1,222 @@
+"""Betting holds in worlds written down in full, and is as narrow as the spread of the values."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from summaries import UNIT, cells, delays, grid, groups, public_sizes
+from worlds import MARGIN, NATS, Outcomes, laws_of, misses
+
+from everhold.guarantees.intervals.base import CELLS, Cells
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.capital import Units, upper_end
+
+SUPPORT = grid([0.0, 0.35, 1.0]) / UNIT
+TRAINING_ROWS = ([0.5] * 3, [0.0] * 20, [1.0], [0.1, 0.4, 0.9, 0.0], [0.0, 1.0] * 50)
+
+
+def side(nats):
+    return nats + math.log(2.0)
+
+
+def gaussian(values, nats):
+    """Half-width of a normal approximation that bounds the tails as bets do."""
+    return math.sqrt(2.0 * side(nats) / len(values)) * np.std(values)
+
+
+def worst_miss(ends, outcomes, truths):
+    """The greatest probability that the truth lies beyond one end, over laws with their truths."""
+    low, high = np.array(ends).T
+    return max(max(misses(outcomes, laws, low, high, truth)) for laws, truth in truths)
+
+
+@pytest.mark.parametrize("training", TRAINING_ROWS)
+@pytest.mark.parametrize("nats", NATS)
+def test_rows_each_end_holds_at_half_the_level(training, nats):
+    outcomes = Outcomes.of(5, 3)
+    procedure = Betting(rows=5, training=cells(training))
+    known = {}
+    for choice in outcomes.choices:
+        known.setdefault(tuple(sorted(choice)), procedure.interval(cells(SUPPORT[choice]), nats))
+    ends = [known[tuple(sorted(choice))] for choice in outcomes.choices]
+    truths = [(laws, float(np.mean(laws @ SUPPORT))) for laws in laws_of(5, 3, np.random.default_rng(1), number=200)]
+    assert worst_miss(ends, outcomes, truths) <= math.exp(-nats) / 2 + MARGIN
+
+
+@pytest.mark.parametrize("training", [([1, 1, 4], [0, 1, 2]), ([4], [4]), ([1, 2, 4, 1], [0.5, 1, 2, 0.5])])
+@pytest.mark.parametrize("nats", NATS)
+def test_groups_each_end_holds_at_half_the_level(training, nats):
+    sizes, outcomes = np.array([1, 1, 2, 4]), Outcomes.of(4, 3)
+    procedure = GroupBetting(sizes=public_sizes(sizes), training=groups(*training))
+    ends = [procedure.interval(groups(sizes, SUPPORT[choice] * sizes), nats) for choice in outcomes.choices]
+    truths = [
+        (laws, float(sizes @ (laws @ SUPPORT)) / sizes.sum())
+        for laws in laws_of(4, 3, np.random.default_rng(1), number=200)
+    ]
+    assert worst_miss(ends, outcomes, truths) <= math.exp(-nats) / 2 + MARGIN
+
+
+def test_groups_read_as_independent_rows_are_caught():
+    """What the group sums protect against: rows of a group that are all alike."""
+    outcomes = Outcomes.of(4, 2)
+    careless = Betting(rows=20, training=cells([0.0, 1.0] * 10))
+    careful = GroupBetting(sizes=((5, 4),), training=groups([5] * 4, [0, 5, 0, 5]))
+    wrong = [careless.interval(cells(np.repeat(choice, 5)), 3.0) for choice in outcomes.choices]
+    right = [careful.interval(groups([5] * 4, 5 * choice), 3.0) for choice in outcomes.choices]
+    truths = [(np.full((4, 2), 0.5), 0.5)]
+    assert worst_miss(right, outcomes, truths) <= math.exp(-3.0) / 2
+    assert worst_miss(wrong, outcomes, truths) > math.exp(-3.0) / 2
+
+
+def test_the_chord_lies_below_the_capital_and_the_cells_mean_above():
+    rng = np.random.default_rng(2)
+    values = grid(np.clip((rng.integers(0, CELLS, 400) + rng.choice([0.02, 0.98], 400)) / CELLS, 0, 1)) / UNIT
+    seen, nats, stake = cells(values), 8.0, 0.9
+    filled = seen.counts > 0
+    exact = upper_end(Units(np.ones(400), values, np.ones(400), 1.0), stake, nats)
+    means = seen.sums[filled] / UNIT / seen.counts[filled]
+    at_means = upper_end(Units(np.ones(len(means)), means, seen.counts[filled].astype(float), 1.0), stake, nats)
+    procedure = Betting(rows=400, training=seen)
+    chord = upper_end(procedure._units(seen), stake, nats)
+    assert at_means < exact < chord < exact + 1e-4
+
+
+def test_values_rounded_down_to_the_edge_of_their_cell_are_caught():
+    """The planted error: all rows equal to 100.9 / 256, so the truth is no guess."""
+    truth = 100.9 / CELLS
+    seen = cells(np.full(100_000, truth))
+    planted = Cells(seen.counts, np.arange(CELLS) * seen.counts * (UNIT // CELLS), UNIT)
+    procedure = Betting(rows=100_000, training=seen)
+    low, high = procedure.interval(seen, 3.0)
+    assert low < truth < high < truth + 1e-3
+    assert procedure.interval(planted, 3.0)[1] < truth
+
+
+def test_delays_cost_what_a_normal_law_would():
+    rng = np.random.default_rng(3)
+    sealed, training = delays(20_000, rng), delays(20_000, rng)
+    procedure = Betting(rows=20_000, training=cells(training))
+    low, high = procedure.interval(cells(sealed), 11.4)
+    assert (high - low) / 2 < 1.02 * gaussian(sealed, 11.4)
+    assert (high - low) / 2 < 0.31 * math.sqrt(side(11.4) / 40_000)  # Hoeffding's
+    expected = procedure.expected(float(np.mean(training)), 11.4)
+    assert expected[1] - expected[0] == pytest.approx(high - low, rel=0.02)
+    assert high - np.mean(sealed) > 1.03 * (np.mean(sealed) - low)  # long delays are the surprise
+
+
+def test_uniform_values_and_coins_cost_what_a_normal_law_would():
+    rng = np.random.default_rng(4)
+    for draw in (lambda: rng.random(5_000), lambda: (rng.random(5_000) < 0.4) * 1.0):
+        sealed, training = draw(), draw()
+        low, high = Betting(rows=5_000, training=cells(training)).interval(cells(sealed), 10.0)
+        assert (high - low) / 2 == pytest.approx(gaussian(sealed, 10.0), rel=0.01)
+
+
+def test_a_small_or_narrow_training_set_costs_little():
+    rng = np.random.default_rng(5)
+    sealed = rng.random(2_000)
+    for training in (rng.random(20), np.full(20, 0.5), np.zeros(0)):
+        low, high = Betting(rows=2_000, training=cells(training)).interval(cells(sealed), 8.0)
+        assert low < 0.5 < high
+        assert high - low < 6 * 2 * gaussian(sealed, 8.0)
+
+
+def group_world(rng, *, number=400):
+    sizes = rng.integers(1, 6, number)
+    return sizes, sizes * rng.beta(2.0, 6.0, number)
+
+
+def test_group_bets_cost_what_their_sums_spread():
+    rng = np.random.default_rng(6)
+    (sizes, sums), training = group_world(rng, number=4_000), group_world(rng, number=4_000)
+    procedure = GroupBetting(sizes=public_sizes(sizes), training=groups(*training))
+    low, high = procedure.interval(groups(sizes, sums), 11.4)
+    theta = sums.sum() / sizes.sum()
+    limit = math.sqrt(2 * side(11.4) * np.sum((sums - theta * sizes) ** 2)) / sizes.sum()
+    assert (high - low) / 2 == pytest.approx(limit, rel=0.02)
+    expected = procedure.expected(theta, 11.4)
+    assert expected[1] - expected[0] == pytest.approx(high - low, rel=0.05)
+
+
+def test_worth_is_the_number_of_coins_or_of_groups():
+    rng = np.random.default_rng(7)
+    coins = rng.integers(0, 2, 5_000)
+    assert Betting(rows=8_000, training=cells(coins)).worth == pytest.approx(8_000, rel=0.01)
+    alike = GroupBetting(sizes=((5, 1_600),), training=groups(np.full(5_000, 5), 5 * coins))
+    assert alike.independent_rows(0.25) == pytest.approx(1_600, rel=0.01)
+    sums = rng.binomial(5, 0.3, 5_000)
+    unlike = GroupBetting(sizes=((5, 1_600),), training=groups(np.full(5_000, 5), sums))
+    assert unlike.independent_rows(0.21) == pytest.approx(8_000, rel=0.06)
+
+
+def test_the_standard_error_is_that_of_repeated_draws():
+    rng = np.random.default_rng(8)
+    gaps = []
+    for _ in range(200):
+        (sizes, sums), (others, training) = group_world(rng), group_world(rng, number=200)
+        gaps.append(sums.sum() / sizes.sum() - training.sum() / others.sum())
+    procedure = GroupBetting(sizes=public_sizes(sizes), training=groups(others, training))
+    assert procedure.standard_error(0.25) == pytest.approx(np.std(gaps), rel=4 / math.sqrt(2 * 200) + 0.1)
+    values = rng.normal(0.5, 0.1, 3_000)
+    rows = Betting(rows=1_000, training=cells(values))
+    assert rows.standard_error(0.5) == pytest.approx(np.std(values) * math.sqrt(1 / 1_000 + 1 / 3_000), rel=0.05)
+
+
+@pytest.mark.parametrize("nats", [0.0, 5.0, 60.0, 700.0])
+@pytest.mark.parametrize("training", TRAINING_ROWS)
+def test_expected_intervals_hold_the_guess(nats, training):
+    rows = Betting(rows=300, training=cells(training))
+    grouped = GroupBetting(sizes=((3, 100),), training=groups([3] * len(training), 3 * np.array(training)))
+    for procedure in (rows, grouped):
+        for guess in (0.0, 1e-9, 0.02, 0.5, 0.9, 1.0):
+            low, high = procedure.expected(guess, nats)
+            assert 0.0 <= low <= guess <= high <= 1.0
+            assert procedure.standard_error(guess) > 0.0
+        assert procedure.expected(0.0, nats)[0] == 0.0
+        assert procedure.expected(1.0, nats)[1] == 1.0
+
+
+def test_an_interval_grows_with_the_nats_and_holds_the_mean():
+    values = np.random.default_rng(9).beta(1, 5, 500)
+    procedure = Betting(rows=500, training=cells(values))
+    ends = [procedure.interval(cells(values), nats) for nats in (0.0, 1.0, 5.0, 20.0, 100.0, 700.0)]
+    assert all(a[0] >= b[0] and a[1] <= b[1] for a, b in pairwise(ends))
+    assert ends[0][0] < values.mean() < ends[0][1]
+
+
+def test_one_group_excludes_next_to_nothing():
+    procedure = GroupBetting(sizes=((50, 1),), training=groups([50], [10]))
+    low, high = procedure.interval(groups([50], [50]), 3.0)
+    assert high == 1.0
+    assert low <= math.exp(-3.0)
+
+
+def test_groups_larger_than_the_public_sizes_are_refused_and_larger_training_groups_are_not():
+    procedure = GroupBetting(sizes=((2, 50),), training=groups([2] * 30 + [40], [1, 0, 2] * 10 + [40]))
+    low, high = procedure.interval(groups([2] * 50, [1] * 50), 5.0)
+    assert 0.0 <= low < 0.5 < high <= 1.0
+    assert procedure.expected(0.9, 5.0)[1] > 0.9
+    with pytest.raises(ValueError, match="larger than the public sizes"):
+        procedure.interval(groups([3], [1]), 5.0)
+
+
+def test_a_level_of_one_is_no_error():
+    values = [0.2, 0.6, 0.9]
+    low, high = Betting(rows=3, training=cells(values)).interval(cells(values), -math.log(2.0))
+    assert 0.0 <= low < high <= 1.0
+
+
+def test_a_unit_that_cells_do_not_divide_has_the_same_interval():
+    values = np.random.default_rng(10).random(300)
+    ends = [
+        Betting(rows=300, training=cells(values, unit)).interval(cells(values, unit), 5.0) for unit in (UNIT, 10**9)
+    ]
+    assert ends[0] == pytest.approx(ends[1], abs=1e-8)
+
+
+def test_stakes_are_public_numbers_near_the_optimum():
+    training = np.random.default_rng(11).random(20_000)
+    stakes = Betting(rows=20_000, training=cells(training)).stakes(11.4)
+    best = math.sqrt(2 * side(11.4) * 12 / 20_000)
+    assert stakes == {"stake_low": pytest.approx(best, rel=0.2), "stake_high": pytest.approx(best, rel=0.2)}
