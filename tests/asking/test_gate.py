@@ -68,7 +68,7 @@ def test_real_steps_are_promoted_and_each_is_the_champion_of_the_next(holdout):
         assert (verdict.low, verdict.charged, verdict.promotions) == (0.0, 1, step + 1)
         assert verdict.champion == gate.champion != before
         before = gate.champion
-    assert holdout.remaining["overfits"] == 5
+    assert holdout.status()["charged"] == 3
     assert str(verdict).startswith("promoted: accuracy is better by more than 0 (proved), charged 1")
     assert "however many challengers failed in between" in verdict.explain()
 
@@ -110,7 +110,7 @@ def play(folder, name, *, seed):
             real = number % 150 == 149
             if real:
                 outside = np.where(coins, labels, champion)  # all else as it is: the step is not of coins
-                challenger = np.where(coins, champion, better(outside, labels, by=45, seed=number))
+                challenger = np.where(coins, champion, better(outside, labels, by=40, seed=number))
             else:
                 turned = coins & (np.random.default_rng([seed, number]).random(ROWS) < 0.05)
                 challenger = np.where(turned, 1 - champion, champion)
@@ -385,6 +385,32 @@ def test_the_champion_s_file_is_private_and_found_out_if_altered(tmp_path):
         with pytest.raises(eh.IntegrityError, match="was altered"):
             holdout.gate().challenge(lucky(champion, 0.05, 1))
         assert holdout.status()["questions_asked"] == 0
+
+
+def test_an_unsealed_study_tells_one_sided_limits_of_gains_and_no_gate_goes_on(holdout):
+    sealed, champion = world(0)
+    gate = holdout.gate(eh.accuracy, champion=champion)
+    winner = better(champion, sealed["late"], by=120, seed=0)
+    gate.challenge(lucky(champion, 0.05, 1))
+    gate.challenge(winner)
+    rows = holdout.unseal().rows
+    assert [row["sealed_high"] for row in rows] == [1.0, 1.0]
+    assert rows[1]["sealed"] == pytest.approx(0.5 + 120 / ROWS / 2)
+    assert rows[0]["sealed_low"] < 0.5 < rows[1]["sealed_low"] < rows[1]["sealed"]
+    assert gate.challenge(winner).promoted
+    with pytest.raises(eh.QueryRejected, match="unsealed"):
+        gate.challenge(lucky(champion, 0.05, 2))
+    with pytest.raises(eh.QueryRejected, match="unsealed"):
+        holdout.gate(eh.accuracy, champion=champion, name="late")
+    assert not list(holdout.certificate().to_dict()["account"]["gates"][1:])
+
+
+def test_slack_takes_no_gate_away(tmp_path):
+    training, _ = world(1)
+    rows = np.column_stack([training["x"], training["z"]])
+    weak = LogisticRegression().fit(np.column_stack([0.0 * training["x"], training["z"]]), training["late"])
+    with create(tmp_path, slack=0.3) as holdout:
+        assert holdout.gate(eh.accuracy, champion=weak).challenge(LogisticRegression().fit(rows, training["late"])).promoted
 
 
 def test_the_transcript_and_the_ledger_show_challenges(holdout):

@@ -11,6 +11,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
+from everhold.asking.desk import CLOSED_STUDY
 from everhold.boundary import errors_leave_frames_behind
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of
@@ -212,6 +213,8 @@ def _open(desk: Desk, champions: Champions, first: Candidate, wished: GateAccoun
 
     def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
         accounts = Accounts.from_state(data)
+        if accounts.closed:
+            raise QueryRejected(CLOSED_STUDY)
         accounts.gates.replay(public, GATE)
         return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": GATE}, 0)]
 
