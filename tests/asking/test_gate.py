@@ -31,7 +31,13 @@ def create(folder, *, queries=1_000, overfits=8, **wish):
     training, _ = world(1)
     wish = {"training": training, "mechanism": "guess_and_check", "again": True, **wish}
     return eh.Holdout.create(
-        f"sqlite:///{folder}/study.db", "study", holdout=sealed, label="late", queries=queries, overfits=overfits, **wish
+        f"sqlite:///{folder}/study.db",
+        "study",
+        holdout=sealed,
+        label="late",
+        queries=queries,
+        overfits=overfits,
+        **wish,
     )
 
 
@@ -410,7 +416,11 @@ def test_slack_takes_no_gate_away(tmp_path):
     rows = np.column_stack([training["x"], training["z"]])
     weak = LogisticRegression().fit(np.column_stack([0.0 * training["x"], training["z"]]), training["late"])
     with create(tmp_path, slack=0.3) as holdout:
-        assert holdout.gate(eh.accuracy, champion=weak).challenge(LogisticRegression().fit(rows, training["late"])).promoted
+        assert (
+            holdout.gate(eh.accuracy, champion=weak)
+            .challenge(LogisticRegression().fit(rows, training["late"]))
+            .promoted
+        )
 
 
 def test_the_transcript_and_the_ledger_show_challenges(holdout):

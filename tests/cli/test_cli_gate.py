@@ -15,7 +15,9 @@ def predictions(study, name, share):
     with (study / "sealed.csv").open() as file:
         rows = list(csv.DictReader(file))
     right = rng.random(len(rows)) < share
-    lines = [f"{row['id']},{int(row['late']) if ok else 1 - int(row['late'])}" for row, ok in zip(rows, right, strict=True)]
+    lines = [
+        f"{row['id']},{int(row['late']) if ok else 1 - int(row['late'])}" for row, ok in zip(rows, right, strict=True)
+    ]
     (study / name).write_text("\n".join(["id,late", *lines]) + "\n")
 
 
