@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "everhold.answers": "Answer Transcript",
+    "everhold.asking.gate": "Gate",
     "everhold.certificate": "Certificate verify_certificate",
     "everhold.dependence": (
         "BayesianNetwork DependenceModel GaussianAR1 Groups Independent MarkovChain MarkovNetwork pedigree"

@@ -2,6 +2,7 @@
 
 from everhold.answers import Answer as Answer
 from everhold.answers import Transcript as Transcript
+from everhold.asking.gate import Gate as Gate
 from everhold.certificate import Certificate as Certificate
 from everhold.certificate import verify_certificate as verify_certificate
 from everhold.dependence import BayesianNetwork as BayesianNetwork

@@ -330,7 +330,8 @@ class Challenge(Ready[Verdict]):
         if promoted:
             self.keep(self.candidate.as_champion(values))
         answer = {"value": None, "low": self.gate.margin if promoted else None, "high": None, "source": source}
-        return state, [Outcome(answer, int(replies.charged[0]))]
+        kept = np.clip(replies.sealed[0], 0.0, 1.0).tolist()  # one-sided: the upper end is 1
+        return state, [Outcome(answer, int(replies.charged[0]), None if kept[0] != kept[0] else tuple(kept))]
 
     def result(self, told: Told) -> Verdict:
         """The verdict in the metric's units."""
@@ -367,6 +368,14 @@ def procedure_for_gain(
         public: The champion as a candidate, where it is an array of predictions; else None.
         preparation: Knows the training rows.
     """
+    made = _procedure_for_gain(challenger, champion, public, preparation)
+    mechanism = preparation.mechanism
+    return mechanism.in_force(made) if isinstance(mechanism, GuessAndCheck) else made
+
+
+def _procedure_for_gain(
+    challenger: Candidate, champion: Champion, public: Candidate | None, preparation: Preparation
+) -> Procedure:
     mechanism, schema = preparation.mechanism, preparation.schema
     dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises
     independent, group_by = dependence.binomial_tails, dependence.group_column

@@ -16,6 +16,7 @@ _PLACES = {
     "ladder-attack": "ladder_attack:LadderAttack",
     "widths": "widths:Widths",
     "dependence": "dependence:DependenceExperiment",
+    "gates": "gates:Gates",
 }
 
 
