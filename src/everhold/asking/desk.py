@@ -208,7 +208,7 @@ class Desk:
         data = self.data()
         state, accounts = self.state_from(data), Accounts.from_state(data)
         if ready is None:
-            price, pricing, needed = _price_of_any(self.mechanism.quote(state)), Pricing.planned(self.mechanism), 1
+            price, pricing, needed = _price_of_any(self.mechanism.quote(state)), Pricing.planned(self.mechanism, ()), 1
             _check_open(accounts, new=1)
         else:
             stored = {line.fingerprint: self.find(line.fingerprint) for line in ready.asked}

@@ -360,6 +360,12 @@ class Mechanism(ABC):
         """
         return min(most, max(self.queries - state.asked, 0))
 
+    def surely_answers_those(
+        self, state: State, most: int, procedures: Sequence[Procedure], *, silent: bool = False
+    ) -> int:
+        """`surely_answers` for questions of such procedures, of which more may be sure; nothing is told of silent ones."""
+        return self.surely_answers(state, most)
+
     def quote(self, state: State) -> Quote:
         """The price of the next question, from public state alone; here every answer costs as much as planned."""
         if not self.surely_answers(state, 1):

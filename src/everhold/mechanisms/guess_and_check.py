@@ -142,7 +142,8 @@ class GuessAndCheck(ChecksGuesses):
     no_privacy: ClassVar[str] = "no noise is added to the answers"
     left: ClassVar[str] = (
         "Surprises left are those after which all planned questions still fit into the half-width; there can be "
-        "more than were planned, as long as it has room for them."
+        "more than were planned, as long as it has room for them, and fewer where values are no yes or no, because "
+        "what such a surprise tells may count for more."
     )
 
     def __post_init__(self) -> None:
@@ -231,7 +232,8 @@ class GuessAndCheck(ChecksGuesses):
         most = min(self.overfits, self.queries - 1)
         dearest = self.queries * self.grid / (self.grid + 1.0)  # there C(m, f+1) G^f is largest
         surprises = np.clip(np.round(dearest + np.arange(-2.0, 3.0)), 0.0, most)
-        return float(np.max(self._concentration(self.nats(self.queries, surprises, surprises * math.log(self.grid)))))
+        labels = surprises * self.cells.cost / 1e6
+        return float(np.max(self._concentration(self.nats(self.queries, surprises, labels))))
 
     def _allowed(self, concentration: ArrayLike) -> NDArray[np.float64]:
         """How far sealed means may be from what is told of them: honest guesses, and those within the slack."""
@@ -263,8 +265,11 @@ class GuessAndCheck(ChecksGuesses):
         return state, replies
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
-        """One procedure for each question, in force."""
-        return [self.in_force(procedure) for procedure in super().procedures_of(evaluations)]
+        """One procedure for each question, in force; a slack does not touch challenges, which tell no interval."""
+        procedures = super().procedures_of(evaluations)
+        if evaluations.margins is not None:
+            return procedures
+        return [self.in_force(procedure) for procedure in procedures]
 
     def in_force(self, procedure: Procedure) -> Procedure:
         """The procedure of a question; with a slack, that of means without a spread of their own.
@@ -336,7 +341,8 @@ class GuessAndCheck(ChecksGuesses):
         if not state.asked:
             return True
         before = np.arange(max(state.charged - 1, 0), min(state.charged, state.asked - 1) + 1)
-        labels = state.labels / 1e6 * before / max(state.charged, 1)
+        last = (state.charged - before) * self._dearest_label  # the last label at its dearest
+        labels = np.maximum(state.labels - last, 0) / 1e6
         return bool(np.any(self._has_room(self.nats(state.asked, before, labels))))
 
     def losable(self, *, questions: int, charges: int) -> bool:
@@ -365,20 +371,30 @@ class GuessAndCheck(ChecksGuesses):
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
 
     def surely_answers(self, state: State, most: int) -> int:
-        """As long as there is room after any number of surprises; foresees no more than `_MOST_FORESEEN` questions."""
+        """As long as there is room after any number of surprises of any label."""
+        return self.surely_answers_those(state, most, ())
+
+    def surely_answers_those(
+        self, state: State, most: int, procedures: Sequence[Procedure], *, silent: bool = False
+    ) -> int:
+        """See `Mechanism.surely_answers_those`; foresees no more than `_MOST_FORESEEN` questions."""
+        if silent:
+            return _leading(self._has_room(self._next_nats(state, min(most, _MOST_FORESEEN))))
+        of_means = bool(procedures) and all(isinstance(self.in_force(each), OfMeans) for each in procedures)
+        label = self.cells.cost if of_means else self._dearest_label
         foreseen, sure = min(most, _FIRST_FORESEEN), 0
         while sure < foreseen:
-            sure = self._with_room_for_surprises(state, foreseen)
+            sure = self._with_room_for_surprises(state, foreseen, label)
             if sure < foreseen:
                 break
             foreseen = min(most, 4 * foreseen, _MOST_FORESEEN)
         return sure
 
-    def _with_room_for_surprises(self, state: State, questions: int) -> int:
-        """How many of the next questions have room whichever of those before them were surprises, of any label."""
+    def _with_room_for_surprises(self, state: State, questions: int, label: int) -> int:
+        """How many of the next questions have room whichever of those before them were surprises, with such labels."""
         before = np.arange(questions)[:, None]
         surprises = np.minimum(np.arange(questions)[None, :], before)
-        labels = (state.labels + surprises * self._dearest_label) / 1e6
+        labels = (state.labels + surprises * label) / 1e6
         room = self._has_room(self.nats(state.asked + 1 + before, state.charged + surprises, labels))
         return _leading(np.all(room, axis=1))
 
@@ -531,7 +547,7 @@ def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: 
     while found < _MOST_OVERFITS_COUNTED:  # few are left as a rule: look at few first
         more = found + np.arange(1, chunk + 1)
         last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned questions are over
-        cost = labels / 1e6 + more * math.log(mechanism.grid)
+        cost = (labels + more * mechanism.cells.cost) / 1e6
         kept = _leading(mechanism._has_room(mechanism.nats(last, charged + more, cost)))
         found += kept
         if kept < chunk:

@@ -19,10 +19,9 @@ __all__ = ["DEAREST", "ArcsineCells", "Offsets", "in_millionths"]
 _LEAST_STEP = 2.0**-12
 _USUAL, _WIDER, _WIDEST = 1.1, 1.5, 9  # widths told, in expected ones: 1.1, 1.1 * 1.5, ..., then the whole range
 _USUAL_SHARE = 0.7  # of the prior of widths; each next one has the rest of what is left in the same way
-_STEPS = math.ceil(1.0 / _LEAST_STEP) + 1
 
-DEAREST = math.log(2.0 * (_STEPS + 1) * (_STEPS + 2)) - math.log(_USUAL_SHARE) - _WIDEST * math.log1p(-_USUAL_SHARE)
-"""The most nats that a label of `Offsets` can cost."""
+DEAREST = 13.0
+"""No label of `Offsets` costs more nats: half of either prior is uniform, over at most 2 * 4097 + 1 and 10 labels."""
 
 
 def in_millionths(nats: float) -> int:
@@ -64,9 +63,10 @@ class ArcsineCells:
 class Offsets:
     """Where the middle of a sealed interval lies, seen from the guess, and how wide it is, seen from what was expected.
 
-    The middle is told in steps of the half-width that was expected; i steps off have the prior probability
-    ``1 / ((i+1) (i+2))``, half of it for either sign. The half-width is told as the first of ``1.1 * 1.5^t`` expected
-    ones that is large enough, with the prior ``.7 * .3^t``; beyond the ninth nothing is told but the whole range.
+    The middle is told in steps of the half-width that was expected. Of its prior one half is uniform over all steps
+    inside [0, 1], the other half falls with the distance: i steps off have ``1 / ((i+1) (i+2))`` of it, shared by both
+    signs. The half-width is told as the first of ``1.1 * 1.5^t`` expected ones that is large enough, and as the whole
+    range beyond the ninth; one half of its prior is uniform, the other ``.7 * .3^t``.
 
     Attributes:
         guess: The public guess, in units of a mean.
@@ -97,10 +97,13 @@ class Offsets:
         needed = max(middle - low, high - middle)  # at most half a step more than half of its length
         while width < _WIDEST and needed > self._reach(width):
             width += 1
-        cost = math.log(2.0 if steps == 0 else 2.0 * (abs(steps) + 1) * (abs(steps) + 2))
-        cost -= math.log(_USUAL_SHARE) + width * math.log1p(-_USUAL_SHARE)
         ends = (middle - self._reach(width), middle + self._reach(width)) if width < _WIDEST else (0.0, 1.0)
-        return middle, ends, in_millionths(cost)
+        return middle, ends, in_millionths(-math.log(self._share_of(abs(steps)) * _share_of_width(width)))
+
+    def _share_of(self, steps: int) -> float:
+        """Prior probability of a middle so many steps off, on one side."""
+        near = 1.0 / ((steps + 1) * (steps + 2)) / (1.0 if steps == 0 else 2.0)
+        return 0.5 * near + 0.5 / (2 * math.ceil(1.0 / self.half) + 3)
 
     def _reach(self, width: int) -> float:
         return (0.5 + _USUAL * _WIDER**width) * self.half
@@ -109,3 +112,8 @@ class Offsets:
     def usual(self) -> float:
         """Half-width of the interval that is told if the sealed one is as wide as expected."""
         return self._reach(0)
+
+
+def _share_of_width(width: int) -> float:
+    """Prior probability of a width."""
+    return 0.5 * _USUAL_SHARE * (1.0 - _USUAL_SHARE) ** width + 0.5 / (_WIDEST + 1)

@@ -114,12 +114,11 @@ class Means(Ready[Result]):
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """What the dearest of them costs; where nothing is told, nothing is charged."""
-        if self.silent:
-            return Pricing(0, self.mechanism.surely_answers)
+        """What the dearest of them costs."""
         finest = min((mean.tolerance for mean in self.prepared if mean.tolerance == mean.tolerance), default=None)
-        if finest is None:
-            return Pricing.planned(self.mechanism)
+        if finest is None or self.silent:
+            procedures = [mean.procedure for mean in self.prepared if mean.procedure is not None]
+            return Pricing.planned(self.mechanism, procedures, silent=self.silent)
         budget = paying(self.mechanism)
         return Pricing.fixed(budget, budget.credits_for(budget.scale_for(finest)))
 

@@ -81,7 +81,7 @@ def procedure_for(
 def takes_ratios(mechanism: Mechanism) -> bool:
     """Whether a ratio whose values on training rows are known is one question for it; else it is two means."""
     known = mechanism.dependence.binomial_tails or mechanism.dependence.group_column is not None
-    return _takes_all(mechanism) and known
+    return _takes_all(mechanism) and known and not mechanism.parameters().get("slack")
 
 
 def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:

@@ -11,6 +11,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from everhold.errors import QueryRejected
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.answers import QuotedPrice
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry, Outcome
     from everhold.ledger import Question as Asked
     from everhold.ledger.allotments import Accounts
@@ -75,9 +77,10 @@ class Pricing:
     sure: Callable[[State, int], int]
 
     @classmethod
-    def planned(cls, mechanism: Mechanism) -> Pricing:
-        """Of means that the mechanism answers as planned."""
-        return cls(mechanism.most_charged, mechanism.surely_answers)
+    def planned(cls, mechanism: Mechanism, procedures: Sequence[Procedure], *, silent: bool = False) -> Pricing:
+        """Of means that the mechanism answers as planned; where nothing is told, nothing is charged."""
+        sure = partial(mechanism.surely_answers_those, procedures=procedures, silent=silent)
+        return cls(0 if silent else mechanism.most_charged, sure)
 
     @classmethod
     def fixed(cls, mechanism: PrivacyBudget, price: int) -> Pricing:

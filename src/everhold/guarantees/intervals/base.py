@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CELLS", "Cells", "GroupSums", "Needs", "PairCells", "Pairs", "Procedure"]
+__all__ = ["CELLS", "Cells", "GroupSums", "Needs", "Pairs", "Procedure"]
 
 Needs: TypeAlias = Literal["total", "cells", "groups", "pairs", "group_pairs", "statistic"]
 """What a procedure has to know of the rows; see `Procedure.needs`."""
@@ -73,32 +73,6 @@ class Pairs:
     numerators: NDArray[np.int64]
     denominators: NDArray[np.int64]
     counts: NDArray[np.int64]
-    unit: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PairCells:
-    """Rows with a numerator u and a denominator v, ``0 <= u <= v <= 1``, in squares; for too many kinds of pairs.
-
-    Only squares that hold rows are listed. Along either axis a value g on the grid lies in the cell
-    ``min(g * cells // unit, cells - 1)``.
-
-    Attributes:
-        across: Shape (squares,): cell of u.
-        along: Shape (squares,): cell of v.
-        counts: Shape (squares,): rows in the square.
-        numerators: Shape (squares,): their exact sums of u in grid units.
-        denominators: Shape (squares,): their exact sums of v in grid units.
-        cells: Cells of each axis.
-        unit: Grid steps between 0 and 1.
-    """
-
-    across: NDArray[np.int64]
-    along: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    numerators: NDArray[np.int64]
-    denominators: NDArray[np.int64]
-    cells: int
     unit: int
 
 

@@ -20,7 +20,7 @@ from everhold.guarantees.intervals.capital import Units, best_stake, upper_end
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Bets", "Betting", "GroupBetting", "Prediction", "refuse_larger"]
+__all__ = ["Bets", "Betting", "GroupBetting", "Prediction", "refuse_larger", "side_of"]
 
 _CLASSES = 256  # of training units by residual, and no more than so many for the choice of a stake
 _FEW_CLASSES = 64
@@ -138,7 +138,7 @@ class Bets(Procedure):
     def _stakes(self, nats: float) -> tuple[float, float]:
         """Against values below and above, from public facts."""
         if nats not in self._chosen:
-            side, cautious = _side(nats), self.prediction.cautious()
+            side, cautious = side_of(nats), self.prediction.cautious()
             self._chosen[nats] = best_stake(cautious.mirrored, side), best_stake(cautious, side)
         return self._chosen[nats]
 
@@ -149,7 +149,7 @@ class Bets(Procedure):
 
     def _ends(self, units: Units, nats: float, *, tolerance: float) -> tuple[float, float]:
         """What the bets leave."""
-        side = _side(nats)
+        side = side_of(nats)
         low, high = self._stakes(nats)
         return (
             1.0 - upper_end(units.mirrored, low, side, tolerance=tolerance),
@@ -258,7 +258,7 @@ class GroupBetting(Bets):
         return 4.0 * row_variance * self.worth
 
 
-def _side(nats: float) -> float:
+def side_of(nats: float) -> float:
     """L: each side has half of the level; a little at least, lest nothing be staked."""
     return max(nats + math.log(2.0), _LEAST_NATS)
 
