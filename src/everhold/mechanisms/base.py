@@ -363,7 +363,7 @@ class Mechanism(ABC):
     def surely_answers_those(
         self, state: State, most: int, procedures: Sequence[Procedure], *, silent: bool = False
     ) -> int:
-        """`surely_answers` for questions of such procedures, of which more may be sure; nothing is told of silent ones."""
+        """`surely_answers` for such procedures, with which more may be sure; nothing is told of silent questions."""
         return self.surely_answers(state, most)
 
     def quote(self, state: State) -> Quote:

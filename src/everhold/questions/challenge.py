@@ -287,7 +287,7 @@ class Challenge(Ready[Verdict]):
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
         """A surprise at most."""
-        return Pricing.planned(self.mechanism)
+        return Pricing.planned(self.mechanism, ())
 
     def room(self, accounts: Accounts, count: int) -> int:
         """As many as the gate's own limit allows.

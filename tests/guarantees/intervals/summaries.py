@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, PairCells, Pairs
+from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
 
 UNIT = 2**30
 
@@ -31,16 +31,6 @@ def groups(sizes, sums, unit=UNIT):
 def pairs(numerators, denominators, sizes=None, unit=UNIT):
     sizes = np.ones(len(numerators), dtype=np.int64) if sizes is None else np.asarray(sizes)
     return Pairs(*kinds(sizes, grid(numerators, unit), grid(denominators, unit)), unit)
-
-
-def squares(numerators, denominators, per_axis=CELLS, unit=UNIT):
-    u, v = grid(numerators, unit), grid(denominators, unit)
-    across, along = (np.minimum(x * per_axis // unit, per_axis - 1) for x in (u, v))
-    codes, inverse, counts = np.unique(across * per_axis + along, return_inverse=True, return_counts=True)
-    sums = np.zeros((2, len(codes)), dtype=np.int64)
-    np.add.at(sums[0], inverse, u)
-    np.add.at(sums[1], inverse, v)
-    return PairCells(codes // per_axis, codes % per_axis, counts, sums[0], sums[1], per_axis, unit)
 
 
 def public_sizes(sizes):

@@ -92,7 +92,7 @@ class GroupRatioBetting(_RatioBets):
         return sum(size * number for size, number in self.sizes)
 
     @cached_property
-    def _most(self) -> float:  # type: ignore[override]  # computed once
+    def _most(self) -> float:
         return float(max(size for size, _ in self.sizes))
 
     @cached_property
