@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
 
-__all__ = ["Sharpness"]
+__all__ = ["Sharpness", "sealed_holdout"]
 
 _LATE = f"arr_delay > {LATE_MINUTES}"
 _PLANNED = 1_000  # questions; the one that is measured is the last of them
@@ -222,7 +222,7 @@ class Sharpness(Experiment):
         """Nothing is told before the end, of any question."""
         table = {"x": rng.random(2 * self.rows)}
         sealed, training = self._halves(table)
-        with _sealed(sealed, training, queries=self.queries) as holdout:
+        with sealed_holdout(sealed, training, queries=self.queries) as holdout:
             thresholds = [share + (1.0 - share) * 1e-6 * number for number in range(self.queries)]
             answers = holdout.ask_many([f"x < {threshold!r}" for threshold in thresholds], silent=True)
             holdout.unseal()
@@ -259,7 +259,7 @@ class Sharpness(Experiment):
         **options: Any,
     ) -> list[Row]:
         """The last planned question, after silent ones with different numbers in one expression."""
-        with _sealed(sealed, training, queries=self.queries, **options) as holdout:
+        with sealed_holdout(sealed, training, queries=self.queries, **options) as holdout:
             holdout.ask_many([silent.format(1.0625 + number / 8.0) for number in range(self.queries - 1)], silent=True)
             answer = holdout.ask(asked)
             holdout.unseal()
@@ -278,7 +278,7 @@ class Sharpness(Experiment):
         ]  # fmt: skip
 
 
-class _sealed:
+class sealed_holdout:
     """A holdout in a folder of its own, which is gone afterwards."""
 
     def __init__(self, sealed: Mapping[str, Any], training: Mapping[str, Any], **options: Any) -> None:
