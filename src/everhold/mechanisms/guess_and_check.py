@@ -13,7 +13,7 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
-from everhold.guarantees.intervals.means import OfMeans
+from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, alike, whole
 from everhold.mechanisms.labels import DEAREST, ArcsineCells, Offsets, in_millionths
 
@@ -70,7 +70,7 @@ class ChecksGuesses(Mechanism):
         check_overfits(self.overfits, self.queries)
 
     @classmethod
-    def for_wish(cls, *, overfits: int, slack: float, **wish: Any) -> Self:
+    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
         """`tuned`, with what guesses may cost."""
         return cls.tuned(overfits=overfits, slack=slack, **wish)
 
@@ -184,6 +184,11 @@ class GuessAndCheck(ChecksGuesses):
             return with_best_grid(lambda grid: replace(draft, grid=grid)._tuned(), lambda made: made.tolerance)
         return draft._tuned()
 
+    @classmethod
+    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
+        """`tuned`, with what guesses may cost and how many rows they are made from."""
+        return cls.tuned(overfits=overfits, slack=slack, training_rows=training_rows, **wish)
+
     def _tuned(self) -> Self:
         return replace(self, tolerance=self._least_tolerance())
 
@@ -201,6 +206,12 @@ class GuessAndCheck(ChecksGuesses):
         """As for every mechanism, with guesses from the training rows."""
         made = super().procedure
         return replace(made, training=self.effective_training)
+
+    @cached_property
+    def yes_no_procedure(self) -> OfMeans:
+        """That of a yes-or-no question with a guess from the training rows."""
+        kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
+        return kind(rows=self.effective_rows(self.rows), training=self.effective_training)
 
     @property
     def effective_training(self) -> float:
@@ -369,6 +380,12 @@ class GuessAndCheck(ChecksGuesses):
         }  # fmt: skip
         beyond = self.slack * (self.tolerance - self.rounding) - self.rounding if self.slack else None
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
+
+    def expected_radius(self, at: float) -> float:
+        """That of a confirmed answer to a yes-or-no question, the last planned one, if no guess was a surprise."""
+        quiet = float(self.nats(self.queries, 0, 0.0))
+        low, high = self.told_of_guess(self.yes_no_procedure, at, quiet)
+        return (high - low) / 2.0
 
     def surely_answers(self, state: State, most: int) -> int:
         """As long as there is room after any number of surprises of any label."""
