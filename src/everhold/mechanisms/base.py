@@ -209,6 +209,7 @@ class Mechanism(ABC):
     # what it is called, where its promise is proven, and how it is told from others in a picture
     name: ClassVar[str]
     statement: ClassVar[str] = "S1"
+    earlier_statements: ClassVar[tuple[str, ...]] = ()  # what it rested on before; for certificates of then
     page: ClassVar[str]  # of docs/theory
     colour: ClassVar[str]  # after Okabe and Ito, told apart by people with colour-blindness
     note: ClassVar[str] = ""  # beside its line in a plan
@@ -419,6 +420,10 @@ class Mechanism(ABC):
         From public state alone, for whoever checks what somebody else says was asked and charged.
         """
         return state.asked == state.charged <= self.queries
+
+    def labels_of(self, surprises: int) -> tuple[int, int]:
+        """The least and the most that the labels of so many surprises cost, in millionths of a nat; here nothing."""
+        return 0, 0
 
     @classmethod
     def mispriced(cls, *, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:

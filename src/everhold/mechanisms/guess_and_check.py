@@ -15,7 +15,7 @@ from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, alike, whole
-from everhold.mechanisms.labels import DEAREST, ArcsineCells, Offsets, in_millionths
+from everhold.mechanisms.labels import CHEAPEST, DEAREST, ArcsineCells, Offsets, in_millionths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ DESCRIPTION_LENGTH = (
     "value of one fixed question with at most that probability. So with probability at least 1 - beta no question "
     "that could have been asked has an interval that misses, and none that was asked does."
 )
-"""What a certificate says of S3 and S8."""
+"""What a certificate says of S8."""
 
 Gridded = TypeVar("Gridded", bound=Mechanism)
 Numbers = TypeVar("Numbers", float, "NDArray[np.float64]")
@@ -126,6 +126,7 @@ class GuessAndCheck(ChecksGuesses):
 
     name: ClassVar[str] = "guess_and_check"
     statement: ClassVar[str] = "S8"
+    earlier_statements: ClassVar[tuple[str, ...]] = ("S3",)
     page: ClassVar[str] = "intervals"
     colour: ClassVar[str] = "#009e73"
     adds_noise: ClassVar[bool] = False
@@ -359,6 +360,10 @@ class GuessAndCheck(ChecksGuesses):
     def losable(self, *, questions: int, charges: int) -> bool:
         """Some answers are surprises."""
         return charges <= questions
+
+    def labels_of(self, surprises: int) -> tuple[int, int]:
+        """See `Mechanism.labels_of`: of cells, or of offsets from a guess."""
+        return surprises * min(self.cells.cost, in_millionths(CHEAPEST)), surprises * self._dearest_label
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """With both counts it goes on as if nothing had been lost; lost labels count as the dearest there are (S8)."""
