@@ -233,10 +233,13 @@ def spent(mechanism, sources, lost, uncharged=0):
     questions, charges = lost or (0, 0)
     answered = sum(sources.values())
     asked, charged = answered + questions, sources.get("holdout", 0) * mechanism.most_charged + charges + uncharged
+    labels = mechanism.labels_of(sources.get("holdout", 0))[0] + mechanism.labels_of(charges)[1]
     account = {
-        "asked": asked, "charged": charged, "left": mechanism.remaining(State(asked, charged)),
+        "asked": asked, "charged": charged, "left": mechanism.remaining(State(asked, charged, labels=labels)),
         "by_source": {name: sources.get(name, 0) for name in SOURCES},
     }  # fmt: skip
+    if labels:
+        account["labels"] = labels
     if lost:
         account["lost"] = {"recoveries": 1, "questions": questions, "charges": charges}
     return {"account": account, "ledger_head": {"sequence": answered + bool(lost)}}
@@ -245,12 +248,47 @@ def spent(mechanism, sources, lost, uncharged=0):
 def said_again(folder, certificate, key, **changes):
     """Findings about other facts, with all words and the signature as everhold would write them."""
     facts = facts_of(certificate.to_dict())
+    if "labels" not in changes.get("account", {"labels": 0}):
+        facts["account"].pop("labels", None)
     for section, changed in changes.items():
         facts[section] |= changed
     lying = certificate.to_dict() | {name: add_words(facts)[name] for name in SECTIONS}
     report = verify_certificate(written(folder / "c.json", signed_again(lying, key)), public_key=key.public_key)
     assert not any("words of" in found or "altered" in found for found in report.findings)
     return report.findings
+
+
+CHEAP, DEAR = GUESS_AND_CHECK.labels_of(1)
+LABELS = {  # of so many surprises and lost charges, with what they are said to have told, in millionths of a nat
+    "nothing was told": (1, 0, 0, False),
+    "less than any label": (2, 0, 2 * CHEAP - 1, False),
+    "the cheapest": (2, 0, 2 * CHEAP, True),
+    "the dearest": (2, 0, 2 * DEAR, True),
+    "more than any label": (2, 0, 2 * DEAR + 1, False),
+    "without a surprise": (0, 0, 1, False),
+    "what was lost counts as the dearest": (1, 2, CHEAP + 2 * DEAR, True),
+    "what was lost counts as less": (1, 2, CHEAP + 2 * DEAR - 1, False),
+    "beyond what was lost": (1, 2, 3 * DEAR + 1, False),
+}
+
+
+@pytest.mark.parametrize(("told", "lost", "labels", "sound"), LABELS.values(), ids=LABELS)
+def test_labels_that_surprises_cannot_have_cost_are_found(tmp_path, told, lost, labels, sound):
+    facts = spent(GUESS_AND_CHECK, {"training": 3, "holdout": told}, (lost, lost) if lost else None)
+    account = facts["account"]
+    account["left"] = GUESS_AND_CHECK.remaining(State(account["asked"], account["charged"], labels=labels))
+    account["labels"] = labels
+    if not labels:
+        del account["labels"]
+    found = said_again(tmp_path, *make_sample(tmp_path, GUESS_AND_CHECK), **facts)
+    assert found == (() if sound else ("what surprises told cannot have cost what is said",))
+
+
+def test_labels_of_a_mechanism_that_has_none_are_found(tmp_path):
+    facts = spent(GAUSSIAN, {"holdout": 3}, None)
+    facts["account"]["labels"] = 1
+    found = said_again(tmp_path, *make_sample(tmp_path, GAUSSIAN), **facts)
+    assert found == ("what surprises told cannot have cost what is said",)
 
 
 def test_privacy_of_predictable_noise_is_a_lie(tmp_path):

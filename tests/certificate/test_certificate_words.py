@@ -24,8 +24,8 @@ END = "all of them at once, with probability"
 SENTENCES = [
     (
         GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10),
-        "Until 1,000 questions or 10 overfits are used up, every answer is within 0.094 of the population's value, "
-        f"{END} 95 % (statement S3, independent rows).",
+        "Until 1,000 questions or 10 overfits are used up, every answer is within 0.074 of the population's value, "
+        f"{END} 95 % (statement S8, independent rows).",
     ),
     (
         Thresholdout.tuned(rows=20_000, queries=1_000, overfits=1),

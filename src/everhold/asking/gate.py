@@ -197,13 +197,18 @@ def open_gate(
 
 
 def _open(desk: Desk, champions: Champions, first: Candidate, wished: GateAccount) -> GateAccount:
-    """Write the champion, then the entry that names it; where another process was faster, its gate."""
+    """Write the champion, then the entry that names it; where another process was faster, its gate.
+
+    The file is written inside the transaction, when nothing can refuse the gate any more.
+    """
     if desk.analyst is not None:
         raise QueryRejected(
             "an analyst cannot open a new gate; expected the holdout itself, as the steward opens it; nothing was "
             "changed"
         )
-    champions.keep(first.as_champion(desk.sealed.row_values(first.bound, unit=desk.mechanism.unit)))
+    if Accounts.from_state(desk.data()).closed:  # before anybody looks at the sealed rows
+        raise QueryRejected(CLOSED_STUDY)
+    made = first.as_champion(desk.sealed.row_values(first.bound, unit=desk.mechanism.unit))
     public = {
         "kind": GATE, "gate": wished.name, "metric": dict(wished.metric), "margin": wished.margin,
         "challenges": wished.limit, "champion": wished.champion,
@@ -216,6 +221,7 @@ def _open(desk: Desk, champions: Champions, first: Candidate, wished: GateAccoun
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
         accounts.gates.replay(public, GATE)
+        champions.keep(made)
         return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": GATE}, 0)]
 
     desk.ledger.commit([act], step)

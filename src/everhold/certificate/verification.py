@@ -107,14 +107,18 @@ def verify_certificate(path: Path | str, *, public_key: str | None = None) -> Ce
     faults = tuple(misshapen(document))
     if faults:
         return CertificateReport(faults, None)
-    content, misworded = _content(document)
-    findings, unchecked = [*_signature_findings(document, public_key), *content], []
-    if document["issue"]["version"] == software_version():
-        findings += misworded.values()
-    elif misworded:
-        unchecked.append(_words_of_another_version(document, misworded, signed=not findings))
-    if page is not None:
-        findings += _page_findings(page, document)
+    findings, unchecked = [*_signature_findings(document, public_key), *_findings_in_facts(document)], []
+    if _rests_on_earlier_statement(document):
+        unchecked.append(_of_an_earlier_statement(document, signed=not findings, paged=page is not None))
+    else:
+        computed, misworded = _content(document)
+        findings += computed
+        if document["issue"]["version"] == software_version():
+            findings += misworded.values()
+        elif misworded:
+            unchecked.append(_words_of_another_version(document, misworded, signed=not findings))
+        if page is not None:
+            findings += _page_findings(page, document)
     certificate = Certificate(document)
     return CertificateReport(tuple(findings), certificate, tuple(_notes(certificate, public_key)), tuple(unchecked))
 
@@ -135,9 +139,19 @@ def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> 
         yield "it was signed with another key than the one expected"
 
 
+def _findings_in_facts(document: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the facts, whatever the mechanism's statement gives."""
+    yield from _account_findings(document)
+    yield from _estimand_findings(document)
+    yield from _rows_findings(document)
+    if document["issue"]["software"] != SOFTWARE:
+        yield f"it names another software than {SOFTWARE}"
+
+
 def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """What is wrong with the facts, and by section what is wrong with the words that this everhold would not say."""
-    findings, misworded = [*_account_findings(document), *_estimand_findings(document), *_rows_findings(document)], {}
+    """What is wrong with the numbers, and by section what is wrong with the words that this everhold would not say."""
+    findings: list[str] = []
+    misworded: dict[str, str] = {}
     try:
         said = add_words(facts_of(document))
     except Exception:  # facts from a hostile file may be anything of the right type
@@ -162,11 +176,29 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     findings += [*_promise_findings(document, mechanism, promise), *unreachable]
     if document["account"]["left"] != left:
         findings.append("what is left of the budget does not follow from what was asked and charged")
-    if document["issue"]["software"] != SOFTWARE:
-        findings.append(f"it names another software than {SOFTWARE}")
     if document["assumptions"]["stated"] != list(promise.assumptions):
         misworded["assumptions"] = "the assumptions are not those of the promise"
     return findings, misworded
+
+
+def _rests_on_earlier_statement(document: Mapping[str, Any]) -> bool:
+    """Whether it says so itself; then nothing that follows from the statement of today can be compared with it."""
+    kind, stated = MECHANISMS.get(document["mechanism"]["name"]), document["promise"]["statement"]
+    return kind is not None and stated in kind.earlier_statements and document["theorem"]["statement"] == stated
+
+
+def _of_an_earlier_statement(document: Mapping[str, Any], *, signed: bool, paged: bool) -> str:
+    kind, stated = MECHANISMS[document["mechanism"]["name"]], document["promise"]["statement"]
+    held = "the signature holds, and " if signed else ""
+    unchecked = "its half-width, what is left of the budget and its words were not checked"
+    if paged:
+        unchecked = "its half-width, what is left, its words and the page around what was signed were not checked"
+    version = document["issue"]["version"][:_LONGEST_VERSION]
+    return (
+        f"{held}it says that an earlier version of everhold made it, in which {kind.name} rested on another statement, "
+        f"{stated}; here it rests on {kind.statement}, so {unchecked}; "
+        f"check it with the version of everhold that made it (it names {version!r}) and with no other"
+    )
 
 
 def _words_of_another_version(document: Mapping[str, Any], sections: Iterable[str], *, signed: bool) -> str:
@@ -233,9 +265,14 @@ def _unreachable(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[
     """Whether the mechanism can have answered and lost what the account says, whatever was asked."""
     if not mechanism.reachable(_state_of(document)):
         yield "the mechanism never answers and charges as much as is said"
-    lost = document["account"].get("lost")
+    account = document["account"]
+    lost = account.get("lost")
     if lost is not None and not mechanism.losable(questions=lost["questions"], charges=lost["charges"]):
         yield "the lost answers cannot have been charged what is said"
+    least, most = mechanism.labels_of(account["by_source"]["holdout"])
+    dearest = mechanism.labels_of(0 if lost is None else lost["charges"])[1]  # as what was lost is counted
+    if not least + dearest <= account.get("labels", 0) <= most + dearest:
+        yield "what surprises told cannot have cost what is said"
 
 
 def _promise_findings(document: Mapping[str, Any], mechanism: Mechanism, promise: Promise) -> Iterator[str]:

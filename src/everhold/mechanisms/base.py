@@ -209,6 +209,7 @@ class Mechanism(ABC):
     # what it is called, where its promise is proven, and how it is told from others in a picture
     name: ClassVar[str]
     statement: ClassVar[str] = "S1"
+    earlier_statements: ClassVar[tuple[str, ...]] = ()  # what it rested on before; for certificates of then
     page: ClassVar[str]  # of docs/theory
     colour: ClassVar[str]  # after Okabe and Ito, told apart by people with colour-blindness
     note: ClassVar[str] = ""  # beside its line in a plan
@@ -274,8 +275,8 @@ class Mechanism(ABC):
         """
 
     @classmethod
-    def for_wish(cls, *, overfits: int, slack: float, **wish: Any) -> Self:
-        """`tuned` for everything that a planner may wish for; overfits and slack matter only to those that guess."""
+    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
+        """`tuned` for everything that a planner may wish for; the rest matters only to those that check guesses."""
         return cls.tuned(**wish)
 
     @property
@@ -328,6 +329,15 @@ class Mechanism(ABC):
     @abstractmethod
     def promise(self) -> Promise:
         """The promise for all answers at once."""
+
+    def expected_radius(self, at: float) -> float:
+        """Half-width that an analyst whose guesses are honest can expect where the population's value is ``at``.
+
+        It is half the length of what is left of [0, 1]. Where answers do not depend on guesses, that is left by the
+        radius of the promise.
+        """
+        radius = self.promise().radius
+        return (min(at + radius, 1.0) - max(at - radius, 0.0)) / 2.0
 
     def _promised(self, radius: float, details: dict[str, float], **more: Any) -> Promise:
         """A promise of its statement, with the confidence and the assumptions that all share."""
@@ -410,6 +420,10 @@ class Mechanism(ABC):
         From public state alone, for whoever checks what somebody else says was asked and charged.
         """
         return state.asked == state.charged <= self.queries
+
+    def labels_of(self, surprises: int) -> tuple[int, int]:
+        """The least and the most that the labels of so many surprises cost, in millionths of a nat; here nothing."""
+        return 0, 0
 
     @classmethod
     def mispriced(cls, *, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:

@@ -13,9 +13,9 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
-from everhold.guarantees.intervals.means import OfMeans
+from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, alike, whole
-from everhold.mechanisms.labels import DEAREST, ArcsineCells, Offsets, in_millionths
+from everhold.mechanisms.labels import CHEAPEST, DEAREST, ArcsineCells, Offsets, in_millionths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ DESCRIPTION_LENGTH = (
     "value of one fixed question with at most that probability. So with probability at least 1 - beta no question "
     "that could have been asked has an interval that misses, and none that was asked does."
 )
-"""What a certificate says of S3 and S8."""
+"""What a certificate says of S8."""
 
 Gridded = TypeVar("Gridded", bound=Mechanism)
 Numbers = TypeVar("Numbers", float, "NDArray[np.float64]")
@@ -70,7 +70,7 @@ class ChecksGuesses(Mechanism):
         check_overfits(self.overfits, self.queries)
 
     @classmethod
-    def for_wish(cls, *, overfits: int, slack: float, **wish: Any) -> Self:
+    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
         """`tuned`, with what guesses may cost."""
         return cls.tuned(overfits=overfits, slack=slack, **wish)
 
@@ -126,6 +126,7 @@ class GuessAndCheck(ChecksGuesses):
 
     name: ClassVar[str] = "guess_and_check"
     statement: ClassVar[str] = "S8"
+    earlier_statements: ClassVar[tuple[str, ...]] = ("S3",)
     page: ClassVar[str] = "intervals"
     colour: ClassVar[str] = "#009e73"
     adds_noise: ClassVar[bool] = False
@@ -184,6 +185,11 @@ class GuessAndCheck(ChecksGuesses):
             return with_best_grid(lambda grid: replace(draft, grid=grid)._tuned(), lambda made: made.tolerance)
         return draft._tuned()
 
+    @classmethod
+    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
+        """`tuned`, with what guesses may cost and how many rows they are made from."""
+        return cls.tuned(overfits=overfits, slack=slack, training_rows=training_rows, **wish)
+
     def _tuned(self) -> Self:
         return replace(self, tolerance=self._least_tolerance())
 
@@ -201,6 +207,12 @@ class GuessAndCheck(ChecksGuesses):
         """As for every mechanism, with guesses from the training rows."""
         made = super().procedure
         return replace(made, training=self.effective_training)
+
+    @cached_property
+    def yes_no_procedure(self) -> OfMeans:
+        """That of a yes-or-no question with a guess from the training rows."""
+        kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
+        return kind(rows=self.effective_rows(self.rows), training=self.effective_training)
 
     @property
     def effective_training(self) -> float:
@@ -349,6 +361,10 @@ class GuessAndCheck(ChecksGuesses):
         """Some answers are surprises."""
         return charges <= questions
 
+    def labels_of(self, surprises: int) -> tuple[int, int]:
+        """See `Mechanism.labels_of`: of cells, or of offsets from a guess."""
+        return surprises * min(self.cells.cost, in_millionths(CHEAPEST)), surprises * self._dearest_label
+
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """With both counts it goes on as if nothing had been lost; lost labels count as the dearest there are (S8)."""
         if asked is None or charged is None:
@@ -369,6 +385,12 @@ class GuessAndCheck(ChecksGuesses):
         }  # fmt: skip
         beyond = self.slack * (self.tolerance - self.rounding) - self.rounding if self.slack else None
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
+
+    def expected_radius(self, at: float) -> float:
+        """That of a confirmed answer to a yes-or-no question, the last planned one, if no guess was a surprise."""
+        quiet = float(self.nats(self.queries, 0, 0.0))
+        low, high = self.told_of_guess(self.yes_no_procedure, at, quiet)
+        return (high - low) / 2.0
 
     def surely_answers(self, state: State, most: int) -> int:
         """As long as there is room after any number of surprises of any label."""

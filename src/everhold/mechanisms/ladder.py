@@ -13,7 +13,7 @@ import numpy as np
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import LadderTree, log_ladder_size
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, whole
-from everhold.mechanisms.guess_and_check import DESCRIPTION_LENGTH, with_best_grid
+from everhold.mechanisms.guess_and_check import with_best_grid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -72,7 +72,14 @@ class Ladder(Mechanism):
     adds_noise: ClassVar[bool] = False
     sources: ClassVar[tuple[str, ...]] = ("standing", "holdout")
     largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "grid": 10**9}
-    theorem: ClassVar[str] = DESCRIPTION_LENGTH
+    theorem: ClassVar[str] = (
+        "Without noise, and with coarse answers, only so many courses of questions and answers are possible. All "
+        "questions that can ever come up form a tree that is fixed before the sealed rows are looked at. Each of them "
+        "is given its share of the probability of failure, beta; a fixed question with a share b is further than its "
+        "concentration bound sqrt(ln(2/b) / (2 n)) from the population's value with probability at most b. So with "
+        "probability at least 1 - beta no question that could have been asked breaks its bound, and none that was "
+        "asked does."
+    )
     explanation: ClassVar[str] = (
         "Every question is a submission to a leaderboard. The answer is the best score so far, on a grid of steps. It "
         "changes, and is charged, only when the average over the sealed rows of a new submission is better by more "

@@ -8,6 +8,7 @@ one surprise and no label (docs/theory, the gate).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -38,6 +39,8 @@ from everhold.sealing.sums import cells_of
 from everhold.values.evaluation import clip_to_grid
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
@@ -262,6 +265,18 @@ class Challenge(Ready[Verdict]):
     mechanism: Mechanism
     keep: Callable[[Champion], None] = field(repr=False)
 
+    def silently(self) -> Self:
+        """Refused: a gate that told nothing could not go on with whoever is better.
+
+        Raises:
+            QueryRejected: Always. Nothing is charged.
+        """
+        raise QueryRejected(
+            "a challenge cannot be asked silently, because its verdict is which champion the next one has to beat; "
+            "expected a challenge without silent=True; a verdict tells no numbers, and those come with unseal(); "
+            "nothing was charged"
+        )
+
     @cached_property
     def asked(self) -> Sequence[Asked]:  # type: ignore[override]  # an attribute that is made when it is needed
         """One entry."""
@@ -322,7 +337,10 @@ class Challenge(Ready[Verdict]):
     def draw(
         self, state: State, seen: tuple[Evaluations, NDArray[np.int64]], rows: list[int], noise: Noise
     ) -> tuple[State, list[Outcome]]:
-        """The mechanism's verdict; whoever is promoted is kept before anybody hears of it."""
+        """The mechanism's verdict; whoever is promoted is kept before anybody hears of it.
+
+        The entry says what made the limit: the node's level, all of which is on one side, and the stakes for it.
+        """
         evaluations, values = seen
         state, replies = self.mechanism.answer_many(state, evaluations.some(rows), noise)
         source = Source(int(replies.sources[0])).name.lower()
@@ -330,6 +348,10 @@ class Challenge(Ready[Verdict]):
         if promoted:
             self.keep(self.candidate.as_champion(values))
         answer = {"value": None, "low": self.gate.margin if promoted else None, "high": None, "source": source}
+        nats = float(replies.nats[0])
+        if not math.isnan(nats):
+            by = {"by": self.procedure.name, "nats": nats, "one_sided": True}
+            answer["node"] = {**by, **self.procedure.stakes(nats - math.log(2.0))}
         kept = np.clip(replies.sealed[0], 0.0, 1.0).tolist()  # one-sided: the upper end is 1
         return state, [Outcome(answer, int(replies.charged[0]), None if kept[0] != kept[0] else tuple(kept))]
 

@@ -25,7 +25,7 @@ from everhold_lab.analysts import (
     HonestAnalyst,
     OptimisingAnalyst,
 )
-from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome, play_once
+from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome, edge_of_checks, play_once
 
 if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
@@ -318,7 +318,7 @@ def _entry(name: str, mechanism: Mechanism) -> tuple[Analyst, int]:
         tracer = FingerprintingAnalyst(_ROUNDS, min(queries // 40, 8))
         return tracer, min(queries - tracer.votes, mechanism.rows - 1)
     rules = min(queries - _ROUNDS - 1, mechanism.rows - 1)
-    edge = 0.5 + mechanism.promise().details["threshold"] if name == "probing" else None
+    edge = edge_of_checks(mechanism) if name == "probing" else None
     return HillClimbingAnalyst(-(-rules // _ROUNDS), guess=edge), rules
 
 
