@@ -16,6 +16,8 @@ _PLACES = {
     "ladder-attack": "ladder_attack:LadderAttack",
     "widths": "widths:Widths",
     "dependence": "dependence:DependenceExperiment",
+    "sharpness": "sharpness:Sharpness",
+    "tuning-loop": "tuning_loop:TuningLoop",
 }
 
 
