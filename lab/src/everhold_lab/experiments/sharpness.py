@@ -287,7 +287,8 @@ class sealed_holdout:
             for warning in (DependenceWarning, VacuousGuaranteeWarning):
                 warnings.simplefilter("ignore", warning)
             self._holdout = eh.Holdout.create(
-                Path(self._folder.name) / "study.db", holdout=dict(sealed), training=dict(training), allow_vacuous=True,
+                Path(self._folder.name) / "study.db", holdout=dict(sealed), training=dict(training),
+                mechanism="guess_and_check", allow_vacuous=True,
                 equal_rows=True, **options,
             )  # fmt: skip
 
