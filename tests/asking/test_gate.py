@@ -418,8 +418,9 @@ def test_unsealed_limits_of_gains_are_at_the_whole_level_of_their_node(holdout):
     training, (sealed, champion) = world(1)[0], world(0)
     rows = np.column_stack([training["x"], training["z"]])
     weak = LogisticRegression().fit(np.column_stack([0.0 * training["x"], training["z"]]), training["late"])
-    by_position, by_models = holdout.gate(eh.accuracy, champion=champion), holdout.gate(
-        eh.accuracy, champion=weak, name="models"
+    by_position, by_models = (
+        holdout.gate(eh.accuracy, champion=champion),
+        holdout.gate(eh.accuracy, champion=weak, name="models"),
     )
     by_position.challenge(better(champion, sealed["late"], by=30, seed=0))
     by_models.challenge(LogisticRegression().fit(rows, training["late"]))
@@ -475,16 +476,15 @@ def test_a_challenge_is_never_silent(holdout):
     assert holdout.status()["questions_asked"] == 0
 
 
-def test_slack_takes_no_gate_away(tmp_path):
+def test_slack_takes_no_gate_away_and_no_sharpness(tmp_path):
     training, _ = world(1)
     rows = np.column_stack([training["x"], training["z"]])
     weak = LogisticRegression().fit(np.column_stack([0.0 * training["x"], training["z"]]), training["late"])
     with create(tmp_path, slack=0.3) as holdout:
-        assert (
-            holdout.gate(eh.accuracy, champion=weak)
-            .challenge(LogisticRegression().fit(rows, training["late"]))
-            .promoted
-        )
+        gate = holdout.gate(eh.accuracy, champion=weak)
+        assert gate.challenge(LogisticRegression().fit(rows, training["late"])).promoted
+        (challenge,) = (entry for entry in holdout._desk.ledger.entries() if entry.answer["source"] == "promoted")
+        assert challenge.answer["node"]["by"] == "betting"  # a challenge tells no interval, so none has to be foreseen
 
 
 def test_the_transcript_and_the_ledger_show_challenges(holdout):
