@@ -104,8 +104,8 @@ class GuessAndCheck(ChecksGuesses):
     tolerance, questions are refused.
 
     Attributes:
-        tolerance: tau, the half-width within which every confirmed answer and every answer to a question about the mean
-            of yes-or-no values lies.
+        tolerance: tau, the half-width within which every confirmed answer lies, and every answer whose interval is a
+            function of the sealed mean. What was bet on, or is a ratio, may be told with a wider one after a surprise.
         grid: Number G of cells of sealed means, of equal width on the arcsine scale; by default half a cell is 1/60 of
             the spread of single rows, and with a slack the grid is the one with the smallest tolerance.
         slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
@@ -138,7 +138,12 @@ class GuessAndCheck(ChecksGuesses):
         "Each question comes with a guess: the estimate from the training rows, or the analyst's own. If the guess "
         "is as close to the sealed rows as honest guesses are, it is confirmed and is the answer. Otherwise the answer "
         "is what the sealed rows say, rounded to a coarse grid, and one surprise is charged. No noise is added. "
-        "Questions are refused as soon as an answer could no longer be kept within the half-width."
+        "Questions are refused as soon as the answer to the hardest yes-or-no question could no longer be kept within "
+        "the half-width."
+    )
+    sentence: ClassVar[str] = (
+        "Until {budget} {are} used up, every confirmed guess is {reach} and every other answer within the interval "
+        "that was told with it, all of them at once, {holds}."
     )
     no_privacy: ClassVar[str] = "no noise is added to the answers"
     left: ClassVar[str] = (
