@@ -13,6 +13,7 @@ import everhold as eh
 from everhold.asking.gate import Gate
 from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.ledger.allotments import Accounts
+from everhold.questions.challenge import Candidate
 
 ROWS = 2_000
 
@@ -404,6 +405,7 @@ def test_an_unsealed_study_tells_one_sided_limits_of_gains_and_no_gate_goes_on(h
     assert rows[1]["sealed"] == pytest.approx(0.5 + 120 / ROWS / 2)
     assert rows[0]["sealed_low"] < 0.5 < rows[1]["sealed_low"] < rows[1]["sealed"]
     assert gate.challenge(winner).promoted
+    assert gate.status()["remaining"] == {"questions": 0, "overfits": 0}
     with pytest.raises(eh.QueryRejected, match="unsealed"):
         gate.challenge(lucky(champion, 0.05, 2))
     with pytest.raises(eh.QueryRejected, match="unsealed"):
@@ -411,16 +413,78 @@ def test_an_unsealed_study_tells_one_sided_limits_of_gains_and_no_gate_goes_on(h
     assert not list(holdout.certificate().to_dict()["account"]["gates"][1:])
 
 
-def test_slack_takes_no_gate_away(tmp_path):
+def test_unsealed_limits_of_gains_are_at_the_whole_level_of_their_node(holdout):
+    """As recorded: the lower limit with all of the level on its side, and the stakes for that."""
+    training, (sealed, champion) = world(1)[0], world(0)
+    rows = np.column_stack([training["x"], training["z"]])
+    weak = LogisticRegression().fit(np.column_stack([0.0 * training["x"], training["z"]]), training["late"])
+    by_position, by_models = (
+        holdout.gate(eh.accuracy, champion=champion),
+        holdout.gate(eh.accuracy, champion=weak, name="models"),
+    )
+    by_position.challenge(better(champion, sealed["late"], by=30, seed=0))
+    by_models.challenge(LogisticRegression().fit(rows, training["late"]))
+    entries = [e for e in holdout._desk.ledger.entries() if e.answer["source"] in ("kept", "promoted")]
+    first, second = (entry.answer["node"] for entry in entries)
+    assert {**first, "nats": None} == {"by": "sign_test", "nats": None, "one_sided": True}
+    assert (second["by"], second["one_sided"], set(second)) == (
+        "betting", True, {"by", "nats", "one_sided", "stake_low", "stake_high"},
+    )  # fmt: skip
+    mechanism = holdout._desk.mechanism
+    assert [first["nats"], second["nats"]] == pytest.approx(mechanism.nats([1, 2], [0, 1], [0.0, 0.0]).tolist())
+    told = holdout.unseal().rows
+    limit = SignTest(rows=ROWS, training=ROWS, differing=30).interval(0.5 + 15 / ROWS, first["nats"] - np.log(2.0))[0]
+    assert told[0]["sealed_low"] == pytest.approx(limit - mechanism.rounding, abs=1e-12)
+    assert [row["sealed_high"] for row in told] == [1.0, 1.0]
+
+
+def test_a_gate_that_is_refused_leaves_no_champion_behind(holdout, monkeypatch):
+    _, champion = world(0)
+    gate = holdout.gate(eh.accuracy, champion=champion)
+
+    def kept():
+        return [file.name for file in gate._champions.folder.iterdir() if file.name.startswith("champion-")]
+
+    before = kept()
+    assert before == [f"champion-{gate.champion}"]
+    holdout.ask("x > 0")
+    with pytest.raises(eh.QueryRejected, match="another first champion"):
+        holdout.gate(eh.accuracy, champion=1 - champion)
+    real, calls = holdout._desk.ledger.commit, []
+
+    def somebody_else_unseals(*args):
+        calls.append(holdout.unseal())
+        return real(*args)
+
+    monkeypatch.setattr(type(holdout._desk.ledger), "commit", lambda _, *args: somebody_else_unseals(*args))
+    with pytest.raises(eh.QueryRejected, match="unsealed"):  # between the look at the ledger and the transaction
+        holdout.gate(eh.accuracy, champion=1 - champion, name="late")
+    assert calls
+    monkeypatch.undo()
+    with pytest.raises(eh.QueryRejected, match="unsealed"):
+        holdout.gate(eh.accuracy, champion=1 - champion, name="later")
+    assert kept() == before
+
+
+def test_a_challenge_is_never_silent(holdout):
+    _, champion = world(0)
+    gate = holdout.gate(eh.accuracy, champion=champion)
+    challenger = Candidate.prepared(gate._metric, lucky(champion, 0.05, 1), None, holdout._desk.preparation)
+    ready = gate._ready(challenger, gate._now(holdout._desk.data()))
+    with pytest.raises(eh.QueryRejected, match="a challenge cannot be asked silently"):
+        ready.silently()
+    assert holdout.status()["questions_asked"] == 0
+
+
+def test_slack_takes_no_gate_away_and_no_sharpness(tmp_path):
     training, _ = world(1)
     rows = np.column_stack([training["x"], training["z"]])
     weak = LogisticRegression().fit(np.column_stack([0.0 * training["x"], training["z"]]), training["late"])
     with create(tmp_path, slack=0.3) as holdout:
-        assert (
-            holdout.gate(eh.accuracy, champion=weak)
-            .challenge(LogisticRegression().fit(rows, training["late"]))
-            .promoted
-        )
+        gate = holdout.gate(eh.accuracy, champion=weak)
+        assert gate.challenge(LogisticRegression().fit(rows, training["late"])).promoted
+        (challenge,) = (entry for entry in holdout._desk.ledger.entries() if entry.answer["source"] == "promoted")
+        assert challenge.answer["node"]["by"] == "betting"  # a challenge tells no interval, so none has to be foreseen
 
 
 def test_the_transcript_and_the_ledger_show_challenges(holdout):

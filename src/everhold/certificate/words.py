@@ -102,9 +102,14 @@ _SEALED_AGAIN = (
 )
 _UNITS = (
     "The half-width is for questions whose value for a row lies between 0 and 1 (what lies beyond is cut off "
-    "there); for a question with other ends it grows with their distance. A conditional mean is two such "
-    "questions, and its interval follows from both. Every answer came with an interval of its own; all of "
-    "these intervals hold together, with the same probability."
+    "there); for a question with other ends it grows with their distance. {ratios} A statistic of all rows together, such "
+    "as an AUC, has a half-width of its own, which may be larger, and is promised for sets of as many rows. Every answer "
+    "came with an interval of its own; all of these intervals hold together, with the same probability."
+)
+_RATIOS = "A conditional mean is two such questions, and its interval follows from both."
+_RATIOS_OF_ONE = (
+    "A conditional mean is one question where training rows say how its values spread, and else two, from which its "
+    "interval follows."
 )
 _PRESUPPOSED = (
     "as arrays or files. If such predictions were made from the rows' features, whoever made them has seen these "
@@ -194,7 +199,7 @@ def _value(rows: Mapping[str, Any]) -> str:
 
 
 def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mapping[str, Any]) -> list[str]:
-    said = [_UNITS]
+    said = [_UNITS.format(ratios=_RATIOS_OF_ONE if kind.unsealable else _RATIOS)]
     if promise["radius"] is None or promise["radius"] >= _USELESS_RADIUS:
         said.insert(0, "This half-width is half the range or more: the promise says next to nothing.")
     if rows["features"] == "public":

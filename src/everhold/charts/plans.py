@@ -74,7 +74,7 @@ def plan_by_values(plan: Plan) -> alt.LayerChart:
     points = _widths_by_value(tuned)
     counts = sorted({point["surprises"] for point in points})
     dashes = [[1, 0], [6, 4]][: len(counts)]
-    said = [f"{count:,} surprises before" for count in counts]
+    said = ["no surprise before" if not count else f"{count:,} before" for count in counts]
     lines = (
         alt.Chart({"values": [point | {"before": said[counts.index(point["surprises"])]} for point in points]})
         .mark_line(strokeWidth=2.2)

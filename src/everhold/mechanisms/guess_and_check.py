@@ -13,6 +13,7 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
+from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, alike, whole
 from everhold.mechanisms.labels import CHEAPEST, DEAREST, ArcsineCells, Offsets, in_millionths
@@ -104,8 +105,9 @@ class GuessAndCheck(ChecksGuesses):
     tolerance, questions are refused.
 
     Attributes:
-        tolerance: tau, the half-width within which every confirmed answer and every answer to a question about the mean
-            of yes-or-no values lies.
+        tolerance: tau, the half-width within which every confirmed answer about rows lies, and every answer whose
+            interval is a function of the sealed mean. What was bet on, or is a ratio, may be told with a wider one
+            after a surprise; a statistic of all rows has a half-width of its own.
         grid: Number G of cells of sealed means, of equal width on the arcsine scale; by default half a cell is 1/60 of
             the spread of single rows, and with a slack the grid is the one with the smallest tolerance.
         slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
@@ -138,7 +140,12 @@ class GuessAndCheck(ChecksGuesses):
         "Each question comes with a guess: the estimate from the training rows, or the analyst's own. If the guess "
         "is as close to the sealed rows as honest guesses are, it is confirmed and is the answer. Otherwise the answer "
         "is what the sealed rows say, rounded to a coarse grid, and one surprise is charged. No noise is added. "
-        "Questions are refused as soon as an answer could no longer be kept within the half-width."
+        "Questions are refused as soon as the answer to the hardest yes-or-no question could no longer be kept within "
+        "the half-width."
+    )
+    sentence: ClassVar[str] = (
+        "Until {budget} {are} used up, every confirmed guess is {reach} and every other answer within the interval "
+        "that was told with it, all of them at once, {holds}."
     )
     no_privacy: ClassVar[str] = "no noise is added to the answers"
     left: ClassVar[str] = (
@@ -324,8 +331,22 @@ class GuessAndCheck(ChecksGuesses):
             low, high = self.told_of_guesses(procedure, np.array([guess]), np.array([nats]))
             return float(low[0]), float(high[0])
         reach = self.allowance * procedure.standard_error(guess)
+        if isinstance(procedure, BoundedDifferences):
+            return self._told_of_statistic(procedure, guess, nats, reach)
         low_end, high_end = procedure.expected(guess, nats)
         return self._within_tolerance(guess, low_end - reach, high_end + reach)
+
+    def _told_of_statistic(
+        self, procedure: BoundedDifferences, guess: float, nats: float, honest: float
+    ) -> tuple[float, float]:
+        """Of a width that is known before the look, and has nothing to do with the tolerance, which is for means.
+
+        With a slack it holds whatever a guess that is near enough leaves possible, as for means.
+        """
+        reach = procedure.reach(nats)
+        spared = self.slack * (self.tolerance - self.rounding) + reach if self.slack else 0.0
+        far = reach + max(honest, spared) + self.rounding
+        return max(guess - far, 0.0), min(guess + far, 1.0)
 
     def told_of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
         """`told_of_guess` for questions whose intervals are functions of the sealed mean, shape (questions,) each.

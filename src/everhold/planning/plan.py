@@ -11,7 +11,7 @@ from everhold.dependence import DependenceModel, Independent
 from everhold.display import Display
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.guarantees.published import STATEMENTS
-from everhold.mechanisms import MECHANISMS, GuessAndCheck
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.advice import explanation
 from everhold.planning.inverse import (
@@ -37,8 +37,6 @@ from everhold.planning.wish import (
 
 if TYPE_CHECKING:
     import altair as alt
-
-    from everhold.mechanisms import Mechanism
 
 __all__ = ["Plan", "PlanLine", "PublishedLine", "plan"]
 
@@ -372,19 +370,19 @@ def _line(name: str, wish: Wish, radius: float | None, *, at: float, with_rows: 
 
 def _with_inverse(line: PlanLine, wish: Wish, radius: float, *, at: float, with_rows: bool) -> PlanLine:
     """With rows and questions for the wished radius, in the worst case and as expected."""
-    name = line.mechanism
-    line = replace(
-        line,
-        rows_needed=rows_needed_by(name, wish, radius),
-        rows_expected=rows_needed_by(name, wish, radius, at=at),
-    )
-    if not with_rows:
-        return line
-    many = wish.with_queries(MOST_QUERIES)
+    name, many = line.mechanism, wish.with_queries(MOST_QUERIES)
+    needed = rows_needed_by(name, wish, radius)
+    allowed = queries_allowed_by(name, many, radius) if with_rows else None
+    if MECHANISMS[name].expected_radius is Mechanism.expected_radius and radius <= min(at, 1.0 - at) + 1e-12:
+        return replace(  # nothing of so small a radius is cut off at 0 or 1, so both are the same
+            line, rows_needed=needed, rows_expected=needed, queries_allowed=allowed, queries_expected=allowed
+        )
     return replace(
         line,
-        queries_allowed=queries_allowed_by(name, many, radius),
-        queries_expected=queries_allowed_by(name, many, radius, at=at),
+        rows_needed=needed,
+        rows_expected=rows_needed_by(name, wish, radius, at=at),
+        queries_allowed=allowed,
+        queries_expected=queries_allowed_by(name, many, radius, at=at) if with_rows else None,
     )
 
 

@@ -390,14 +390,6 @@ def procedure_for_gain(
         public: The champion as a candidate, where it is an array of predictions; else None.
         preparation: Knows the training rows.
     """
-    made = _procedure_for_gain(challenger, champion, public, preparation)
-    mechanism = preparation.mechanism
-    return mechanism.in_force(made) if isinstance(mechanism, GuessAndCheck) else made
-
-
-def _procedure_for_gain(
-    challenger: Candidate, champion: Champion, public: Candidate | None, preparation: Preparation
-) -> Procedure:
     mechanism, schema = preparation.mechanism, preparation.schema
     dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises
     independent, group_by = dependence.binomial_tails, dependence.group_column

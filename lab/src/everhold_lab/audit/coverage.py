@@ -28,13 +28,22 @@ from everhold.privacy.noise import SeededNoise
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.guarantees.intervals.means import OfMeans
     from everhold.mechanisms import Mechanism
     from everhold.privacy.noise import Noise
     from everhold_lab.analysts import Analyst, Vote
     from everhold_lab.audit.dependent_boards import Population
 
-__all__ = ["CoverageStudy", "CubeBoard", "StudyOutcome", "coverage_study", "edge_of_checks", "play_once", "walsh_transform"]
+__all__ = [
+    "CoverageStudy",
+    "CubeBoard",
+    "StudyOutcome",
+    "coverage_study",
+    "edge_of_checks",
+    "play_once",
+    "walsh_transform",
+]
 
 TRUTH = 0.5
 """Population value of every question of a study."""
@@ -188,10 +197,14 @@ def _procedure_of(mechanism: Mechanism) -> OfMeans | None:
     return ClopperPearson(mechanism.rows // mechanism.parts, mechanism.rows)
 
 
-def edge_of_checks(mechanism: Mechanism) -> float | None:
+def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> float | None:
     """The greatest guess that a sealed mean of 1/2 still confirms: there every reply tells on which side it lies.
 
     None where guesses are not checked. It is that of the first question; later ones differ where there is a slack.
+
+    Args:
+        mechanism: The mechanism.
+        procedure: How intervals are made; by default that of yes-or-no questions.
 
     Examples:
         >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
@@ -200,9 +213,9 @@ def edge_of_checks(mechanism: Mechanism) -> float | None:
     """
     if not isinstance(mechanism, GuessAndCheck):
         return 0.5 + mechanism.promise().details["threshold"] if mechanism.needs_guess else None
-    procedure = mechanism.in_force(_procedure_of(mechanism) or mechanism.procedure)
+    procedure = mechanism.in_force(procedure or _procedure_of(mechanism) or mechanism.procedure)
     nats = float(mechanism.nats(1, 0, 0.0))
-    least = float(procedure.span(TRUTH, TRUTH, nats)[0]) - mechanism.rounding
+    least = float(procedure.expected(TRUTH, nats)[0]) - mechanism.rounding
     confirmed, surprise = TRUTH, 1.0
     while surprise - confirmed > mechanism.row_step:
         guess = (confirmed + surprise) / 2.0

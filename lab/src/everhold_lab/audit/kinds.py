@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold_lab.analysts import Analyst, Vote
 
-__all__ = ["KINDS", "Kind", "KindBoard", "KindOutcome", "OneQuestion", "Removed", "play_kind"]
+__all__ = ["KINDS", "Kind", "KindBoard", "KindOutcome", "OneQuestion", "Removed", "play_kind", "usual_procedure"]
 
 TRUTH = 0.5
 """Population value of every question of a study."""
@@ -106,7 +106,10 @@ KINDS: dict[str, Kind] = {
         Kind(name="difference", shape="difference"),
         Kind(name="ratio", shape="ratio"),
         Kind(name="gate", shape="gate"),
-        *(Kind(name=f"equal groups, ICC {icc:g}", shape="yes or no", sizes=_SMALL, within=icc) for icc in (0.0, 0.3, 1.0)),
+        *(
+            Kind(name=f"equal groups, ICC {icc:g}", shape="yes or no", sizes=_SMALL, within=icc)
+            for icc in (0.0, 0.3, 1.0)
+        ),
         *(
             Kind(name=f"unequal groups, ICC {icc:g}", shape="yes or no", sizes=_UNEQUAL, within=icc)
             for icc in (0.0, 0.3, 1.0)
@@ -176,7 +179,7 @@ class KindOutcome:
         violated: Whether some interval misses 1/2, told or unsealed, or a challenger was promoted.
         worst_error: Largest distance of an answer from 1/2; 0 for a gate.
         half_width: Of confirmed answers on average; nan if there are none.
-        plain: What it would be if nothing were known of the values but their range.
+        plain: What it would be if nothing were known of the values but their range; of a ratio, without its rows.
         questions: Questions asked.
         refused: Questions that were refused.
         surprises: Answers that were charged.
@@ -220,6 +223,10 @@ class KindBoard:
         """The answer about a vote."""
         return float(self._ask(self._sealed.vote(vote), self._training.vote(vote), None)[0])
 
+    def procedure_of_first_rule(self) -> Procedure:
+        """How its interval is made."""
+        return self._procedure(self._training.values(self._training.said[:1], self._mechanism.unit)[0])
+
     def outcome(self) -> KindOutcome:
         """What happened so far."""
         widths = np.array(self._widths or [(np.nan, np.nan)]).mean(axis=0)
@@ -227,9 +234,7 @@ class KindBoard:
             self._violated, self._worst, float(widths[0]), float(widths[1]), self._asked, self._refused, self._surprises
         )
 
-    def _ask(
-        self, sealed: NDArray[np.int64], training: NDArray[np.int64], guess: float | None
-    ) -> NDArray[np.float64]:
+    def _ask(self, sealed: NDArray[np.int64], training: NDArray[np.int64], guess: float | None) -> NDArray[np.float64]:
         mechanism, unit = self._mechanism, self._mechanism.unit
         values, known = self._sealed.values(sealed, unit), self._training.values(training, unit)
         guesses = self._means(known, self._training) if guess is None else np.full(len(known), guess)
@@ -287,6 +292,12 @@ class KindBoard:
         return None if self._kind.shape == "yes or no" else cells_of(values, unit=unit)
 
 
+def usual_procedure(kind: Kind, mechanism: GuessAndCheck) -> Procedure:
+    """How the interval of a rule is made, with training rows of their own."""
+    board = KindBoard(kind, mechanism, rules=1, rng=np.random.default_rng(0))
+    return board.procedure_of_first_rule()
+
+
 def play_kind(
     kind: Kind, mechanism: GuessAndCheck, analyst: Analyst, *, rules: int, seed: int, removed: Removed = ""
 ) -> KindOutcome:
@@ -295,7 +306,7 @@ def play_kind(
     Args:
         kind: Of question.
         mechanism: The mechanism, of `Kind.tuned`.
-        analyst: The analyst.
+        analyst: The analyst, such as `everhold_lab.audit.audit.entry_of` names.
         rules: Number of rules.
         seed: Of the rows.
         removed: What protection is taken away.

@@ -137,9 +137,9 @@ class Sharpness(Experiment):
                     found[said] = line[what] <= line[most]
             if line["fixed_in_advance"] is not None:
                 times = line["unsealed"] / line["fixed_in_advance"]
-                found[
-                    f"{line['measured']}: unsealed {times:.3f} times as wide as if all had been fixed in advance"
-                ] = times <= _BONFERRONI
+                found[f"{line['measured']}: unsealed {times:.3f} times as wide as if all had been fixed in advance"] = (
+                    times <= _BONFERRONI
+                )
         for name, other, most in _AT_MOST:
             if name in by_name and other in by_name:
                 times = by_name[name]["told"] / by_name[other]["told"]
@@ -215,7 +215,9 @@ class Sharpness(Experiment):
         """As many rows as the ratio has in its denominator."""
         rows = self.rows // 4
         table = {"x": rng.random(2 * rows), "y": (rng.random(2 * rows) < 0.3).astype(np.int64)}
-        halves = ({name: values[part] for name, values in table.items()} for part in (slice(0, rows), slice(rows, None)))
+        halves = (
+            {name: values[part] for name, values in table.items()} for part in (slice(0, rows), slice(rows, None))
+        )
         return self._measure(*halves, "y = 1", "x > 0.0001 * {}", 0.3)
 
     def _silent(self, share: float, rng: np.random.Generator) -> list[Row]:
@@ -287,7 +289,8 @@ class sealed_holdout:
             for warning in (DependenceWarning, VacuousGuaranteeWarning):
                 warnings.simplefilter("ignore", warning)
             self._holdout = eh.Holdout.create(
-                Path(self._folder.name) / "study.db", holdout=dict(sealed), training=dict(training), allow_vacuous=True,
+                Path(self._folder.name) / "study.db", holdout=dict(sealed), training=dict(training),
+                mechanism="guess_and_check", allow_vacuous=True,
                 equal_rows=True, **options,
             )  # fmt: skip
 
