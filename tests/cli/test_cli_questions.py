@@ -194,7 +194,10 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
         (["ask", *PLACE, "--first-above", "0.1", "--questions", "bytes.txt"], "not text in UTF-8"),
         (["ask", *PLACE, "--mean", "late = 1", "--mean", "late = 0"], "found --mean and --mean"),
         (["ask", *PLACE, "--quantile", "delay", "--low", "0"], "needs --high"),
-        (["ask", *PLACE, "--mean", "late = 1", "--questions", "empty.txt"], "--questions belongs to --choose"),
+        (
+            ["ask", *PLACE, "--mean", "late = 1", "--questions", "empty.txt"],
+            "--questions belongs to --difference, --choose and --first-above",
+        ),
         (["ask", *PLACE, "--mean", "late = 1", "--output", "t.csv"], "--output belongs to --synthesize"),
         (["ask", *PLACE, "--auc", "sealed_predictions.csv", "--positives", "9"], "needs --negatives"),
         (SYNTHESIZE, "expected a file such as table.csv or table.parquet"),
