@@ -43,8 +43,9 @@ bench: .venv/installed-dev ## run the benchmarks and write benchmarks/RESULTS.md
 peers: ## install the peers of the benchmark into .venv-peers
 	sh .ci/make-peers "$(PYTHON)"
 
-coverage-study: .venv/installed-dev ## the long coverage studies; writes docs/theory/coverage.md and coverage-of-diagnosis.md
+coverage-study: .venv/installed-dev ## the long coverage studies; writes docs/theory/coverage.md, coverage-of-intervals.md and coverage-of-diagnosis.md
 	$(BIN)/python -m lab.tests.coverage_studies
+	$(BIN)/python -m lab.tests.coverage_studies.kinds_study
 	$(BIN)/python -m lab.tests.coverage_studies.diagnosis_study
 
 experiments: .venv/installed-dev ## run the lab and write docs/experiments.md; some ten minutes

@@ -20,6 +20,8 @@ SHOWN = {
     "ladder-attack": ("ladder-attack-boosting",),
     "widths": ("widths-promised-by-queries", "widths-seen-by-queries"),
     "dependence": ("dependence-radius-groups", "dependence-radius-order"),
+    "sharpness": (),
+    "tuning-loop": (),
 }
 """The pictures on the page; the others are in the report of whoever runs the lab."""
 

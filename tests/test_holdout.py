@@ -224,8 +224,10 @@ def test_quote_asks_nothing_and_tells_what_then_happens(alone):
 
 
 def test_a_quote_is_in_the_units_of_the_question(alone):
-    plain, wide = alone.quote("delay > 5", guess=0.5), alone.quote(mean("delay", low=-60, high=180), guess=0)
-    assert wide.radius == pytest.approx(240 * plain.radius)
+    plain = alone.quote(mean("(delay + 60) / 240", low=0, high=1), guess=0.25)
+    wide = alone.quote(mean("delay", low=-60, high=180), guess=0)
+    for name in ("radius", "radius_if_charged", "radius_unsealed"):
+        assert getattr(wide, name) == pytest.approx(240 * getattr(plain, name))
 
 
 @pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")

@@ -6,11 +6,12 @@ import sys
 from statistics import fmean
 
 import pytest
-from holdout_samples import ROWS, create, rows
+from holdout_samples import ROWS, create, guess_and_check, rows
 
 import everhold.asking.desk
 from everhold import GaussianMechanism, Holdout, IntegrityError, Ladder, verify_certificate
 from everhold.mechanisms import State
+from everhold.mechanisms.labels import DEAREST, in_millionths
 from everhold.privacy import SecureNoise
 
 QUESTION = "delay > 15"
@@ -248,16 +249,19 @@ def test_a_noisy_threshold_never_comes_into_force_again(tmp_path):
         assert study._desk.state().carried_noise != threshold
 
 
-def test_guess_and_check_goes_on_as_if_nothing_had_been_lost(tmp_path):
-    with create(tmp_path) as study:
+def test_guess_and_check_goes_on_and_what_a_lost_surprise_told_counts_as_the_dearest_label(tmp_path):
+    with create(tmp_path, mechanism=guess_and_check(tolerance=0.25)) as study:
         study.ask("delay > 0")
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:
         study.ask(QUESTION, guess=0.99)
-        there = study._desk.state(), study.quote()
+        there, price = study._desk.state(), study.quote()
     restore(tmp_path, "old.db")
     with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
-        assert (study._desk.state(), study.quote()) == there
+        state = study._desk.state()
+        assert (state.asked, state.charged) == (there.asked, there.charged) == (2, 1)
+        assert state.labels == in_millionths(DEAREST) > there.labels == study.mechanism.cells.cost
+        assert study.quote().radius > price.radius
     head_file(tmp_path).unlink()
     with pytest.raises(IntegrityError, match="cannot be recovered"):
         Holdout.open(tmp_path / "study.db", "study", recover=True)

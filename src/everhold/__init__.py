@@ -27,7 +27,7 @@ _HOMES = {
         "Empirical GaussianMechanism GuessAndCheck Ladder LaplaceMechanism PrivacyBudget SampleSplitting "
         "Subsampling Thresholdout"
     ),
-    "everhold.planning": "Plan plan queries_allowed rows_needed",
+    "everhold.planning": "Plan least_step plan queries_allowed rows_needed",
 }
 """Where the public names live, beside the kinds of questions; one is imported when it is first used.
 

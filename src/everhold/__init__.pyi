@@ -38,6 +38,7 @@ from everhold.mechanisms import SampleSplitting as SampleSplitting
 from everhold.mechanisms import Subsampling as Subsampling
 from everhold.mechanisms import Thresholdout as Thresholdout
 from everhold.planning import Plan as Plan
+from everhold.planning import least_step as least_step
 from everhold.planning import plan as plan
 from everhold.planning import queries_allowed as queries_allowed
 from everhold.planning import rows_needed as rows_needed

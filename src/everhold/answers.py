@@ -161,8 +161,8 @@ class Answer(Display):
         }
         means = {
             "training": "It is the training estimate, and no test score: all that the sealed rows say is that the "
-            "population's value lies in the interval.",
-            "guess": "It is the guess, and no test score: all that the sealed rows say is that the population's value "
+            f"{self._whose} value lies in the interval.",
+            "guess": f"It is the guess, and no test score: all that the sealed rows say is that the {self._whose} value "
             "lies in the interval.",
         }
         validity = (
@@ -182,11 +182,15 @@ class Answer(Display):
             narrower,
         )))  # fmt: skip
 
+    @property
+    def _whose(self) -> str:
+        """Whose value the interval is about."""
+        return "population's" if self.about is None else "promised"
+
     def _holds(self, low: float, high: float) -> str:
-        whose = "population's" if self.about is None else "promised"
         return (
             f"With probability {100.0 * self.confidence:.8g}%, this interval [{at_least(low)}, {at_most(high)}] and "
-            f"those of all other answers of this holdout contain the {whose} values (statement {self.statement}). "
+            f"those of all other answers of this holdout contain the {self._whose} values (statement {self.statement}). "
         )
 
     def _explain_sealed(self) -> str:
@@ -195,7 +199,7 @@ class Answer(Display):
             return (
                 "The question was asked silently: it counts as asked, costs nothing else, and nothing is told of it "
                 "before the study is unsealed. Then its value on the sealed rows is told, with an interval for the "
-                "population's value."
+                f"{self._whose} value. {estimand_in_words(self.about)}"
             )
         asked = (
             "The question was asked silently, so nothing was told of it before."

@@ -42,7 +42,20 @@ def test_rows_may_be_left_out_with_a_radius(everhold):
 def test_the_table_ends_with_advice(everhold):
     result = everhold(*WISH)
     assert "guess_and_check" in result.stdout
-    assert "has the smallest radius" in result.stderr
+    assert "has the narrowest answers for adaptive questions if guesses hold" in result.stderr
+    assert "the worst case, after 2 surprises" in result.stderr
+
+
+def test_half_widths_follow_the_table_and_steps_where_they_were_asked_for(everhold):
+    shown = everhold(*WISH, "--disagreement", "0.05").stdout
+    assert "unsealed" in shown
+    assert "step_by_bets" in shown
+    assert "step_by_bets" not in everhold(*WISH).stdout
+    data = json.loads(everhold(*WISH, "--disagreement", "0.05", "--training-rows", "0", "--format", "json").stdout)
+    wished = {"disagreement": 0.05, "training_rows": 0}
+    assert data == plan(rows=20_000, queries=100, overfits=2, **wished).to_dict()
+    assert "disagreement is 2.0" in everhold(*WISH, "--disagreement", "2", code=2).stderr
+    assert "training_rows is -1" in everhold(*WISH, "--training-rows", "-1", code=2).stderr
 
 
 def test_csv_has_a_line_for_each_mechanism_and_statement(everhold):

@@ -50,9 +50,10 @@ def test_no_published_bound_is_below_ours():
 def test_the_best_line_is_the_least_of_all(rows, queries, failure):
     made = plan(**wish(rows, queries, failure))
     everyone = [line for line in made.lines if MECHANISMS[line.mechanism].recommendable()]
+    assert made.best.expected <= min(line.expected for line in everyone if line.expected is not None)
     published = [line for line in made.published if line.statement != "hoeffding_splitting"]  # for rows of one law
-    others = [line.radius for line in (*everyone, *published)]
-    assert made.best.radius <= min(radius for radius in others if radius is not None) + ULP
+    least = min(line.radius for line in everyone if line.radius is not None)
+    assert least <= min((line.radius for line in published if line.radius is not None), default=1.0) + ULP or least > 1
 
 
 @pytest.mark.parametrize(
@@ -239,18 +240,23 @@ def test_a_vacuous_radius_is_reported_and_shown():
     with pytest.warns(VacuousGuaranteeWarning, match="half the range"):
         made = plan(rows=100, queries=1_000)
     assert made.best.radius >= 0.5
-    assert "says nothing" in made.best.note
+    assert "the worst case says nothing" in made.best.note
     with pytest.warns(VacuousGuaranteeWarning):
         plan(queries=100, radius=0.6)
 
 
 def test_the_json_form_is_exactly_the_documented_one(asked):
     keys = ["rows", "queries", "overfits", "confidence", "slack", "lines", "published"]
+    keys += ["at", "training_rows", "widths", "steps"]
     only_rows, only_radius = plan(rows=20_000, queries=200), plan(queries=200, radius=0.1)
     for made, more, published in (
         (only_rows, [], ["radius"]),
-        (only_radius, ["rows_needed"], ["rows_needed"]),
-        (asked, ["rows_needed", "queries_allowed"], ["radius", "rows_needed"]),
+        (only_radius, ["rows_needed", "rows_expected"], ["rows_needed"]),
+        (
+            asked,
+            ["rows_needed", "rows_expected", "queries_allowed", "queries_expected"],
+            ["radius", "rows_needed"],
+        ),
     ):
         data = json.loads(json.dumps(made.to_dict(), allow_nan=False))
         assert list(data) == keys
@@ -259,7 +265,8 @@ def test_the_json_form_is_exactly_the_documented_one(asked):
             "privacy_budget", "subsampling", "random_rows", "ladder",
         ]  # fmt: skip
         assert [line["statement"] for line in data["published"]] == list(STATEMENTS)
-        assert all(list(line) == ["mechanism", "statement", "radius", "parameters", *more] for line in data["lines"])
+        shared = ["mechanism", "statement", "radius", "expected", "parameters"]
+        assert all(list(line) == [*shared, *more] for line in data["lines"])
         assert all(list(line) == ["statement", *published] for line in data["published"])
 
 

@@ -19,8 +19,8 @@ from everhold.errors import QueryRejected
 from everhold.mechanisms import State
 from everhold.mechanisms.privacy_budget import PrivacyBudget
 from everhold.privacy.noise import SeededNoise
-from everhold.questions.low_sensitivity import StatisticGrid, StatisticPurchase, half_width
 from everhold.questions.ranking_scores import auc, auc_of, auc_sensitivity, f1, f1_of, f1_sensitivity
+from everhold.questions.statistic import Statistic, StatisticGrid, StatisticPurchase, half_width
 from everhold.sealing.probe import counterexample, neighbours
 
 ROWS = 4_000
@@ -117,7 +117,7 @@ def test_an_auc_of_very_many_pairs_is_exact():
     query = auc(np.array([0.0, 1.0]), positives=10**9, negatives=10**9)
     value = query._of_pairs(np.column_stack([np.arange(2.0), np.arange(2.0)]))
     assert value == Fraction(1, 2) + Fraction(1, 2 * 10**18)
-    assert f1(np.ones(2), least=3).statistic(np.ones(2), np.array([1.0, 0.0])) == Fraction(2, 3)
+    assert f1(np.ones(2), least=3)._of_pairs(np.array([[1.0, 1.0], [1.0, 0.0]])) == Fraction(2, 3)
 
 
 @pytest.mark.parametrize(("positives", "negatives"), [(1, 1), (2, 2), (3, 1)])
@@ -204,7 +204,7 @@ def test_intervals_hold_for_statistics_and_would_not_without_the_number_of_rows(
     for seed in range(100):
         rng = np.random.default_rng(seed)
         value = auc_of(rng.normal(size=count), rng.integers(0, 2, count), positives=200, negatives=200)
-        bought = StatisticPurchase(grid, lambda sealed, value=value: value, {}, "", mechanism.scale)
+        bought = StatisticPurchase(Statistic(grid, lambda sealed, value=value: value, {}, ""), mechanism.scale)
         drawn = bought.draw(mechanism, State(), bought.look(None, mechanism.unit), SeededNoise(seed))
         missed += not drawn.answer["low"] <= 0.5 <= drawn.answer["high"]
         missed_without += abs(drawn.answer["value"] - 0.5) > wrong
@@ -424,13 +424,8 @@ def test_an_analyst_who_picks_the_luckiest_score_on_the_holdout_is_held_to_the_t
         signs = np.sign(np.array([auc_of(row, labels, positives=450, negatives=450) for row in scores]) - 0.5)
         fooled += auc_of(signs @ scores, labels, positives=450, negatives=450) > 0.55
         for row in scores:
-            bought = StatisticPurchase(
-                grid,
-                lambda sealed, row=row, labels=labels: auc_of(row, labels, positives=450, negatives=450),
-                {},
-                "",
-                mechanism.scale,
-            )
+            value = auc_of(row, labels, positives=450, negatives=450)
+            bought = StatisticPurchase(Statistic(grid, lambda sealed, value=value: value, {}, ""), mechanism.scale)
             drawn = bought.draw(mechanism, state, bought.look(None, mechanism.unit), noise)
             state, vote = drawn.state, vote + np.sign(drawn.answer["value"] - 0.5) * row
             broken += not drawn.answer["low"] <= 0.5 <= drawn.answer["high"]

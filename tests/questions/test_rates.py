@@ -64,8 +64,6 @@ def test_labels_that_are_none_are_refused(holdout):
             holdout.ask(make(np.full(ROWS, 0.5), training=predicted(TRAINED)))
 
 
-def test_a_floor_and_a_guess_do_not_go_together():
-    with pytest.raises(ValueError, match="training is given with least"):
-        eh.f1(predicted(SEALED), least=100, training=predicted(TRAINED))
+def test_a_tolerance_needs_a_floor():
     with pytest.raises(ValueError, match="tolerance is given without least"):
         eh.f1(predicted(SEALED), tolerance=0.1)

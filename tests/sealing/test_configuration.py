@@ -21,7 +21,7 @@ from everhold import (
     SmallHoldoutWarning,
     VacuousGuaranteeWarning,
 )
-from everhold.mechanisms import base
+from everhold.mechanisms import GuessAndCheck, base
 from everhold.planning import best_mechanism
 
 
@@ -163,6 +163,35 @@ def test_a_promise_of_nothing_is_refused_and_says_what_would_help(tmp_path):
         create(tmp_path, **wish, allow_vacuous=True).close()
 
 
+def test_a_worst_case_of_nothing_is_sealed_with_a_warning_if_honest_guesses_are_answered_better(tmp_path):
+    wish = {"mechanism": "guess_and_check", "queries": 500, "holdout": rows(0, 120), "training": rows(1, 120)}
+    with pytest.warns(VacuousGuaranteeWarning) as caught:
+        holdout = create(tmp_path, **wish)
+    mechanism = holdout.mechanism
+    holdout.close()
+    radius, expected = mechanism.promise().radius, mechanism.expected_radius(0.9)
+    assert expected < 0.3 < 0.5 < radius
+    (said,) = (str(each.message) for each in caught)
+    assert f"the radius {radius:.2f} is half the range or more" in said
+    assert f"half-widths of {expected:.3f}"[:-1] in said
+    few = {"holdout": rows(0, 40), "training": rows(1, 40)}
+    with pytest.raises(HoldoutRejected, match="promises nothing, even if all guesses hold") as found:
+        create(tmp_path, "few", **wish | few)
+    needed = found.value.data["rows_needed"]
+    expected = [GuessAndCheck.tuned(rows=needed - less, queries=500, training_rows=40).expected_radius(0.9)
+                for less in (0, 1)]  # fmt: skip
+    assert expected[0] < 0.3 <= expected[1]
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+def test_few_rows_are_warned_of_with_what_can_be_seen_at_all(tmp_path):
+    with pytest.warns(
+        SmallHoldoutWarning, match=r"±0\.\d+ around 0\.9; of two models that disagree on 20 % of 80 rows"
+    ):
+        create(tmp_path, holdout=rows(0, 80), training=rows(1), mechanism="guess_and_check", queries=5, overfits=1,
+               allow_vacuous=True).close()  # fmt: skip
+
+
 def test_a_mechanism_that_would_do_better_when_tuned_is_told_so(tmp_path):
     loud = GaussianMechanism(rows=ROWS, queries=1, scale=1.0)
     with pytest.raises(HoldoutRejected, match="let the mechanism be tuned with mechanism='gaussian'"):
@@ -181,6 +210,7 @@ def test_the_best_mechanism_is_the_default(tmp_path):
         wish = {"mechanism": None, "training": training, "queries": 40, "overfits": 2}
         with create(tmp_path, f"t{training}", **wish, again=True) as holdout:
             wish = {"rows": ROWS, "queries": 40, "overfits": 2, "confidence": 0.95}
+            wish["training_rows"] = ROWS if training else 0
             assert holdout.mechanism == best_mechanism(**wish, with_guesses=training is True)
 
 

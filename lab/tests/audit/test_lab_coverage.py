@@ -148,11 +148,11 @@ class PromisingTooMuch(GuessAndCheck):
 
     def promise(self):
         honest = super().promise()
-        return type(honest)("S3", 0.9, honest.confidence, (), {}, spends_only_beyond=0.3)
+        return type(honest)("S8", 0.9, honest.confidence, (), {}, spends_only_beyond=0.3)
 
 
 def test_needless_spending_is_seen():
-    strict = PromisingTooMuch(rows=64, queries=63, overfits=63, tolerance=0.9, grid=4)
+    strict = PromisingTooMuch(rows=64, queries=63, overfits=63, tolerance=0.9, grid=4, allowance=0.01)
     lax = GuessAndCheck.tuned(rows=64, queries=63, overfits=1)
     outcome = play_once(strict, HillClimbingAnalyst(20, guess=0.75), rules=60, seed=0)
     assert outcome.needless

@@ -14,7 +14,7 @@ from everhold_lab.analysts import (
     HillClimbingAnalyst,
     HonestAnalyst,
 )
-from everhold_lab.audit.coverage import CoverageStudy, coverage_study
+from everhold_lab.audit.coverage import CoverageStudy, coverage_study, edge_of_checks
 from everhold_lab.audit.dependent_boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, Population
 
 ROUNDS = 4
@@ -58,7 +58,7 @@ class DependentCase:
     def analyst(self, name: str, mechanism: Mechanism) -> Analyst:
         a_round = -(-self.rules // ROUNDS)
         if name == "probing":  # the sign of every sealed score, while the budget lasts
-            return HillClimbingAnalyst(a_round, guess=0.5 + mechanism.promise().details["threshold"])
+            return HillClimbingAnalyst(a_round, guess=edge_of_checks(mechanism))
         return {
             "honest": HonestAnalyst(),
             "climbing": HillClimbingAnalyst(a_round),

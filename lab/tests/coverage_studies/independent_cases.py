@@ -18,7 +18,7 @@ from everhold.mechanisms import (
     Thresholdout,
 )
 from everhold_lab.analysts import Analyst, HillClimbingAnalyst, HonestAnalyst
-from everhold_lab.audit.coverage import CoverageStudy, coverage_study
+from everhold_lab.audit.coverage import CoverageStudy, coverage_study, edge_of_checks
 
 ROUNDS = 4
 VOTES = ROUNDS + 2  # "always no", one vote a round, and one for a round that is cut short
@@ -45,8 +45,7 @@ class Case:
         a_round = -(-self.rules // ROUNDS)
         analysts: dict[str, Analyst] = {"honest": HonestAnalyst(), "climbing": HillClimbingAnalyst(a_round)}
         if self.kind.needs_guess:  # the sign of every sealed score, while the budget lasts
-            edge = 0.5 + self.mechanism().promise().details["threshold"]
-            analysts["probing"] = HillClimbingAnalyst(a_round, guess=edge)
+            analysts["probing"] = HillClimbingAnalyst(a_round, guess=edge_of_checks(self.mechanism()))
         return analysts
 
     def study(self, analyst: str, *, runs: int, seed: int = 0) -> CoverageStudy:

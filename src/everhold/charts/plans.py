@@ -1,4 +1,4 @@
-"""The picture of a plan: radius against questions or rows, a line for each mechanism (needs the extra ``[plots]``)."""
+"""Pictures of a plan: radius against questions or rows, half-widths against true values (needs ``[plots]``)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from everhold.charts import INK, coloured_lines, mechanism_labels, styled
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS
-from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms import MECHANISMS, GuessAndCheck
 from everhold.planning.inverse import published_bound, published_statements, radius_of
+from everhold.planning.widths import width_at
 from everhold.planning.wish import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
     from everhold.planning.plan import Plan
     from everhold.planning.wish import Wish
 
-__all__ = ["plan_by_queries", "plan_by_rows"]
+__all__ = ["plan_by_queries", "plan_by_rows", "plan_by_values"]
 
 _REACH = 30.0  # how far the picture looks to either side of the wish
 _POINTS = 13
 _MOST_QUERIES = 10**7
+_VALUES = 51
+_ANSWERS = {"confirmed": "#009e73", "released": "#d55e00", "unsealed": "#0072b2"}
+_EXPECTED = "guess_and_check_expected"
 _PUBLISHED = {  # muted beside the mechanisms, which have colours of their own
     "zhao_theorem_2": "#999999",
     "dwork_theorem_25": "#4d4d4d",
@@ -42,7 +46,7 @@ def plan_by_queries(plan: Plan) -> alt.LayerChart:
     """
     wish = _drawn_wish(plan)
     numbers = _around(plan.queries, most=_MOST_QUERIES)
-    points = [_point_of(wish.with_queries(number), number) for number in numbers]
+    points = [_point_of(wish.with_queries(number), number, plan.at) for number in numbers]
     title = f"adaptive questions, for {wish.rows:,} rows"
     return _picture(plan, _flat(points), at=plan.queries, title=title)
 
@@ -51,14 +55,64 @@ def plan_by_rows(plan: Plan) -> alt.LayerChart:
     """Radius against the number of sealed rows, for the plan's questions; the wish is a cross."""
     wish = _drawn_wish(plan)
     numbers = _around(wish.rows, most=MOST_ROWS)
-    points = [_point_of(wish.with_rows(number), number) for number in numbers]
+    points = [_point_of(wish.with_rows(number), number, plan.at) for number in numbers]
     title = f"sealed rows, for {plan.queries:,} adaptive questions"
     return _picture(plan, _flat(points), at=wish.rows, title=title)
 
 
+def plan_by_values(plan: Plan) -> alt.LayerChart:
+    """Half-widths of guess-and-check against the true value of a yes-or-no question, by what happened before.
+
+    Raises:
+        ValueError: If guess-and-check cannot serve the wish.
+    """
+    import altair as alt
+
+    tuned = plan.line("guess_and_check").tuned
+    if not isinstance(tuned, GuessAndCheck):
+        raise ValueError("guess_and_check cannot serve the wish; expected one that it can, to draw its half-widths")
+    points = _widths_by_value(tuned)
+    counts = sorted({point["surprises"] for point in points})
+    dashes = [[1, 0], [6, 4]][: len(counts)]
+    said = ["no surprise before" if not count else f"{count:,} before" for count in counts]
+    lines = (
+        alt.Chart({"values": [point | {"before": said[counts.index(point["surprises"])]} for point in points]})
+        .mark_line(strokeWidth=2.2)
+        .encode(
+            x=alt.X("value:Q", title="true value of a yes-or-no question", axis=alt.Axis(format="~g")),
+            y=alt.Y("width:Q", title=f"half-width at question {tuned.queries:,} of {tuned.queries:,}"),
+            color=alt.Color(
+                "answer:N",
+                scale=alt.Scale(domain=list(_ANSWERS), range=list(_ANSWERS.values())),
+                legend=alt.Legend(title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5),
+            ),
+            strokeDash=alt.StrokeDash(
+                "before:N",
+                scale=alt.Scale(domain=said, range=dashes),
+                legend=alt.Legend(title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5),
+            ),
+            tooltip=["answer:N", "surprises:Q", "value:Q", alt.Tooltip("width:Q", format=".4f")],
+        )
+    )
+    layered: alt.LayerChart = styled(alt.layer(lines).properties(width=560, height=380))
+    return layered
+
+
+def _widths_by_value(tuned: GuessAndCheck) -> list[dict[str, Any]]:
+    """Before the first surprise, and after all that are planned."""
+    points = []
+    for surprises in sorted({0, min(tuned.overfits, tuned.queries - 1)}):
+        for value in np.linspace(0.0, 1.0, _VALUES).tolist():
+            width = width_at(tuned, value, surprises)
+            for answer in _ANSWERS:
+                told = {"answer": answer, "width": getattr(width, answer)}
+                points.append({"value": round(value, 6), "surprises": surprises, **told})
+    return points
+
+
 def _drawn_wish(plan: Plan) -> Wish:
     """The plan's wish; where it asks for rows, those that its best line needs."""
-    return plan.wish() if plan.rows is not None else plan.wish(rows=plan.best.rows_needed)
+    return plan.wish() if plan.rows is not None else plan.wish(rows=plan.best.rows_needed or plan.best.rows_expected)
 
 
 def _around(center: int, *, most: int) -> list[int]:
@@ -66,9 +120,10 @@ def _around(center: int, *, most: int) -> list[int]:
     return sorted({center, *np.rint(np.geomspace(low, high, _POINTS)).astype(int).tolist()})
 
 
-def _point_of(wish: Wish, number: int) -> list[dict[str, Any]]:
+def _point_of(wish: Wish, number: int, at: float) -> list[dict[str, Any]]:
     """Every radius below 1 at one place of the picture."""
     radii = {name: radius_of(name, wish) for name in MECHANISMS}
+    radii[_EXPECTED] = radius_of("guess_and_check", wish, at=at)
     radii |= {name: published_bound(name, wish).radius for name in published_statements(wish)}
     return [
         {"number": number, "radius": radius, "by": name, "published": name in STATEMENTS}
@@ -81,17 +136,24 @@ def _flat(points: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return [point for places in points for point in places]
 
 
+def _labels(at: float, incomplete: dict[str, str]) -> str:
+    """What the legend calls the lines."""
+    expected = f"guess_and_check (if guesses hold around {at:g})"
+    return f"datum.label == '{_EXPECTED}' ? '{expected}' : " + mechanism_labels(**incomplete)
+
+
 def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -> alt.LayerChart:
     import altair as alt
 
     looks = {name: (kind.colour, [1, 0]) for name, kind in MECHANISMS.items()}
+    looks[_EXPECTED] = MECHANISMS["guess_and_check"].colour, [1, 3]
     looks |= {name: (colour, [5, 4]) for name, colour in _PUBLISHED.items()}
     drawn = {point["by"] for point in points}
     incomplete = {} if isinstance(plan.dependence, Independent) else {"zhao_theorem_2": "proof incomplete"}
-    cross_at = plan.wished_radius or plan.best.radius or 1.0
+    cross_at = plan.wished_radius or plan.best.expected or 1.0
     least = min(point["radius"] for point in points)
     lines = coloured_lines(
-        points, {name: look for name, look in looks.items() if name in drawn}, labels=mechanism_labels(**incomplete)
+        points, {name: look for name, look in looks.items() if name in drawn}, labels=_labels(plan.at, incomplete)
     ).encode(
         x=alt.X("number:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")),
         y=alt.Y(

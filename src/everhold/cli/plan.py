@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
+_USUAL_VALUE = 0.9  # that of the planner, which is imported only when it is needed
+
 
 def register(app: typer.Typer) -> None:
     """Add the command `plan`."""
@@ -41,6 +43,17 @@ def plan(
         float | None,
         typer.Option(help="A wished half-width: also print the rows needed and the questions allowed."),
     ] = None,
+    training_rows: Annotated[
+        int | None,
+        typer.Option(help="Rows that guesses are made from; by default as many as are sealed, 0 if there are none."),
+    ] = None,
+    at: Annotated[
+        float, typer.Option(help="True value of a yes-or-no question at which mechanisms are compared.")
+    ] = _USUAL_VALUE,
+    disagreement: Annotated[
+        float | None,
+        typer.Option(help="Share of the rows on which two models differ: also print the least step a gate can see."),
+    ] = None,
     model: ModelOption = None,
     group_size: Annotated[
         int | None, typer.Option(metavar="INT", help="Rows of one group, which may depend in any way; no --model.")
@@ -55,7 +68,9 @@ def plan(
     Example:
       everhold plan --rows 50000 --queries 1000 --overfits 10 --radius 0.05
 
-    A radius is the half-width that holds for all answers at once. Lines marked
+    A radius is the half-width that holds for all answers at once, whatever
+    happens. What is 'expected' is narrower where guesses hold; a second table
+    shows half-widths by true value or spread, and by surprises. Lines marked
     'published' are bounds from the literature, for comparison. The line
     'empirical' is for questions that are fixed before the first answer. With
     --model the rows depend on each other as the file says; with --group-size 5
@@ -72,14 +87,19 @@ def plan(
     with arguments_checked():
         made = make_plan(
             rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack, radius=radius,
-            dependence=_dependence(model, group_size),
+            dependence=_dependence(model, group_size), training_rows=training_rows, at=at, disagreement=disagreement,
         )  # fmt: skip
     if chart is not None:
         _draw(made, chart)
     lines = made.to_rows()
     show_list(lines, list(lines[0]), form, document=made.to_dict())
     if form is Format.TABLE:
-        note(_advice(made))
+        for table in (made.widths, made.steps):
+            if table is not None:
+                more = table.to_rows()
+                show_list(more, list(more[0]), form, document=more)
+        for sentence in made.explain().splitlines():
+            note(sentence)
 
 
 def _dependence(model: Path | None, group_size: int | None) -> DependenceModel | None:
@@ -107,10 +127,3 @@ def _draw(made: Plan, path: Path) -> None:
             title="The plan: radius of every mechanism",
             caption="Half-width that holds for all answers at once; published bounds are dashed, the wish is a cross.",
         )
-
-
-def _advice(made: Plan) -> str:
-    best = made.best
-    if made.rows is None:
-        return f"{best.mechanism} needs the fewest rows for adaptive questions: {best.rows_needed:,}"
-    return f"{best.mechanism} has the smallest radius for adaptive questions: {best.radius:.4g}"

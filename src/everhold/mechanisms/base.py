@@ -276,8 +276,8 @@ class Mechanism(ABC):
         """
 
     @classmethod
-    def for_wish(cls, *, overfits: int, slack: float, **wish: Any) -> Self:
-        """`tuned` for everything that a planner may wish for; overfits and slack matter only to those that guess."""
+    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
+        """`tuned` for everything that a planner may wish for; the rest matters only to those that check guesses."""
         return cls.tuned(**wish)
 
     @property
@@ -330,6 +330,15 @@ class Mechanism(ABC):
     @abstractmethod
     def promise(self) -> Promise:
         """The promise for all answers at once."""
+
+    def expected_radius(self, at: float) -> float:
+        """Half-width that an analyst whose guesses are honest can expect where the population's value is ``at``.
+
+        It is half the length of what is left of [0, 1]. Where answers do not depend on guesses, that is left by the
+        radius of the promise.
+        """
+        radius = self.promise().radius
+        return (min(at + radius, 1.0) - max(at - radius, 0.0)) / 2.0
 
     def _promised(self, radius: float, details: dict[str, float], **more: Any) -> Promise:
         """A promise of its statement, with the confidence and the assumptions that all share."""

@@ -13,7 +13,8 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
-from everhold.guarantees.intervals.means import OfMeans
+from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
+from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, alike, whole
 from everhold.mechanisms.labels import CHEAPEST, DEAREST, ArcsineCells, Offsets, in_millionths
 
@@ -70,7 +71,7 @@ class ChecksGuesses(Mechanism):
         check_overfits(self.overfits, self.queries)
 
     @classmethod
-    def for_wish(cls, *, overfits: int, slack: float, **wish: Any) -> Self:
+    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
         """`tuned`, with what guesses may cost."""
         return cls.tuned(overfits=overfits, slack=slack, **wish)
 
@@ -104,8 +105,9 @@ class GuessAndCheck(ChecksGuesses):
     tolerance, questions are refused.
 
     Attributes:
-        tolerance: tau, the half-width within which every confirmed answer lies, and every answer whose interval is a
-            function of the sealed mean. What was bet on, or is a ratio, may be told with a wider one after a surprise.
+        tolerance: tau, the half-width within which every confirmed answer about rows lies, and every answer whose
+            interval is a function of the sealed mean. What was bet on, or is a ratio, may be told with a wider one
+            after a surprise; a statistic of all rows has a half-width of its own.
         grid: Number G of cells of sealed means, of equal width on the arcsine scale; by default half a cell is 1/60 of
             the spread of single rows, and with a slack the grid is the one with the smallest tolerance.
         slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
@@ -190,6 +192,11 @@ class GuessAndCheck(ChecksGuesses):
             return with_best_grid(lambda grid: replace(draft, grid=grid)._tuned(), lambda made: made.tolerance)
         return draft._tuned()
 
+    @classmethod
+    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
+        """`tuned`, with what guesses may cost and how many rows they are made from."""
+        return cls.tuned(overfits=overfits, slack=slack, training_rows=training_rows, **wish)
+
     def _tuned(self) -> Self:
         return replace(self, tolerance=self._least_tolerance())
 
@@ -207,6 +214,12 @@ class GuessAndCheck(ChecksGuesses):
         """As for every mechanism, with guesses from the training rows."""
         made = super().procedure
         return replace(made, training=self.effective_training)
+
+    @cached_property
+    def yes_no_procedure(self) -> OfMeans:
+        """That of a yes-or-no question with a guess from the training rows."""
+        kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
+        return kind(rows=self.effective_rows(self.rows), training=self.effective_training)
 
     @property
     def effective_training(self) -> float:
@@ -318,8 +331,22 @@ class GuessAndCheck(ChecksGuesses):
             low, high = self.told_of_guesses(procedure, np.array([guess]), np.array([nats]))
             return float(low[0]), float(high[0])
         reach = self.allowance * procedure.standard_error(guess)
+        if isinstance(procedure, BoundedDifferences):
+            return self._told_of_statistic(procedure, guess, nats, reach)
         low_end, high_end = procedure.expected(guess, nats)
         return self._within_tolerance(guess, low_end - reach, high_end + reach)
+
+    def _told_of_statistic(
+        self, procedure: BoundedDifferences, guess: float, nats: float, honest: float
+    ) -> tuple[float, float]:
+        """Of a width that is known before the look, and has nothing to do with the tolerance, which is for means.
+
+        With a slack it holds whatever a guess that is near enough leaves possible, as for means.
+        """
+        reach = procedure.reach(nats)
+        spared = self.slack * (self.tolerance - self.rounding) + reach if self.slack else 0.0
+        far = reach + max(honest, spared) + self.rounding
+        return max(guess - far, 0.0), min(guess + far, 1.0)
 
     def told_of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
         """`told_of_guess` for questions whose intervals are functions of the sealed mean, shape (questions,) each.
@@ -379,6 +406,12 @@ class GuessAndCheck(ChecksGuesses):
         }  # fmt: skip
         beyond = self.slack * (self.tolerance - self.rounding) - self.rounding if self.slack else None
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
+
+    def expected_radius(self, at: float) -> float:
+        """That of a confirmed answer to a yes-or-no question, the last planned one, if no guess was a surprise."""
+        quiet = float(self.nats(self.queries, 0, 0.0))
+        low, high = self.told_of_guess(self.yes_no_procedure, at, quiet)
+        return (high - low) / 2.0
 
     def surely_answers(self, state: State, most: int) -> int:
         """As long as there is room after any number of surprises of any label."""

@@ -2,13 +2,18 @@
 
 from everhold.planning.inverse import queries_allowed, rows_needed
 from everhold.planning.plan import Plan, PlanLine, PublishedLine, plan
+from everhold.planning.steps import Steps, least_step
+from everhold.planning.widths import Widths
 from everhold.planning.wish import best_mechanism, tuned_mechanism
 
 __all__ = [
     "Plan",
     "PlanLine",
     "PublishedLine",
+    "Steps",
+    "Widths",
     "best_mechanism",
+    "least_step",
     "plan",
     "queries_allowed",
     "rows_needed",

@@ -18,7 +18,8 @@ from everhold.errors import (
 from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.inverse import rows_needed_by
-from everhold.planning.wish import MOST_ROWS, Wish, best_mechanism, tuned_mechanism
+from everhold.planning.widths import few_rows, least_vacuous, vacuous_in_words
+from everhold.planning.wish import MOST_ROWS, USUAL_VALUE, Wish, best_mechanism, tuned_mechanism
 
 if TYPE_CHECKING:
     from everhold.dependence import RowStructure
@@ -71,6 +72,7 @@ def chosen_mechanism(
         "rows": structure.rows, "queries": checked.queries, "overfits": checked.overfits,
         "confidence": checked.confidence, "slack": checked.slack,
         "dependence": None if dependence is None else _bound(dependence, structure),
+        "training_rows": structure.training_rows,
     }  # fmt: skip
     if mechanism is not None:
         return tuned_mechanism(mechanism, **wish)
@@ -91,13 +93,14 @@ def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceMo
 
 
 def check_worth(mechanism: Mechanism, *, allow_vacuous: bool) -> None:
-    """Refuse a promise that says nothing, unless it is asked for.
+    """Refuse a promise that says nothing, not even to an analyst whose guesses are honest, unless it is asked for.
 
     Raises:
-        HoldoutRejected: If the radius is half the range or more. Nothing was created.
+        HoldoutRejected: If the radius is half the range or more, and an honest guess at `USUAL_VALUE` is answered no
+            better than with such a radius. Nothing was created.
     """
-    radius = mechanism.promise().radius
-    if radius < _VACUOUS or allow_vacuous:
+    radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE)
+    if radius < _VACUOUS or expected < least_vacuous(USUAL_VALUE) or allow_vacuous:
         return
     needed = _rows_needed(mechanism)
     if needed is None:
@@ -106,10 +109,11 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool) -> None:
         advice = f"seal at least {needed:,} rows for this plan"
     else:
         advice = f"let the mechanism be tuned with mechanism={mechanism.name!r}"
+    honest = ", even if all guesses hold" if mechanism.needs_guess else ""
     raise HoldoutRejected(
-        f"the radius {radius:.2f} is half the range or more and promises nothing; expected one below {_VACUOUS:g}; "
-        f"{advice}, plan for fewer questions or overfits, or say allow_vacuous=True (--allow-vacuous); nothing was "
-        "created",
+        f"the radius {radius:.2f} is half the range or more and promises nothing{honest}; expected one below "
+        f"{_VACUOUS:g}; {advice}, plan for fewer questions or overfits, or say allow_vacuous=True (--allow-vacuous); "
+        "nothing was created",
         radius=radius,
         rows=mechanism.rows,
         rows_needed=needed,
@@ -124,22 +128,17 @@ def _rows_needed(mechanism: Mechanism) -> int | None:
     wish = Wish(
         rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence,
         overfits=planned_overfits(planned.get("overfits"), mechanism.queries), slack=planned.get("slack", 0.0),
+        training_rows=planned.get("training_rows", 0),
     )  # fmt: skip
-    return rows_needed_by(mechanism.name, wish, math.nextafter(_VACUOUS, 0.0))
+    return rows_needed_by(mechanism.name, wish, math.nextafter(least_vacuous(USUAL_VALUE), 0.0), at=USUAL_VALUE)
 
 
 def warn_of_weak_promise(mechanism: Mechanism) -> None:
     """Say what a newcomer would regret not to have been told."""
-    radius = mechanism.promise().radius
     if mechanism.rows < _FEW_ROWS:
-        warn_caller(SmallHoldoutWarning(f"only {mechanism.rows} rows are sealed; expect wide intervals"))
-    if radius >= _VACUOUS:
-        warn_caller(
-            VacuousGuaranteeWarning(
-                f"the radius {radius:.2f} is half the range or more and promises nothing; seal more rows, or plan for "
-                "fewer questions or overfits"
-            )
-        )
+        warn_caller(SmallHoldoutWarning(f"only {mechanism.rows} rows are sealed; {few_rows(mechanism)}"))
+    if worst := vacuous_in_words(mechanism):
+        warn_caller(VacuousGuaranteeWarning(f"{worst}; seal more rows, or plan for fewer questions or overfits"))
     if not mechanism.adaptive:
         warn_caller(
             NonAdaptiveWarning(

@@ -12,7 +12,7 @@ from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theor
 from everhold.mechanisms import MECHANISMS
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.search import largest_within, smallest_within
-from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius, tuned_for
+from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius, check_value, tuned_for
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
@@ -53,8 +53,13 @@ def rows_needed(
     confidence: float = 0.95,
     slack: float = 0.0,
     dependence: DependenceModel | None = None,
+    training_rows: int | None = None,
+    at: float | None = None,
 ) -> dict[str, int | None]:
     """For each mechanism, the smallest number of rows whose best radius is within the wished one.
+
+    The radius is that of the worst case, which holds for every answer after every planned surprise. With ``at`` it is
+    instead what an analyst whose guesses are honest can expect (`Mechanism.expected_radius`).
 
     Args:
         radius: Half-width that is wished for, in the units of a mean over [0, 1].
@@ -64,6 +69,9 @@ def rows_needed(
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: How the rows depend on each other; independent by default.
+        training_rows: Rows that guesses are made from; as many as are sealed by default.
+        at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
+            None for the worst case.
 
     Returns:
         Mechanism to rows, exactly: with one row less the radius is above the wish. None where more rows are needed
@@ -75,10 +83,17 @@ def rows_needed(
     Examples:
         >>> rows_needed(radius=0.1, queries=1_000, slack=1 / 3)["gaussian"]
         35409
+        >>> wish = {"radius": 0.02, "queries": 1_000}
+        >>> rows_needed(**wish)["guess_and_check"], rows_needed(**wish, at=0.9)["guess_and_check"]
+        (414966, 22954)
     """
     radius = check_radius(radius)
-    wish = _wish(dependence, rows=1, queries=queries, overfits=overfits, confidence=confidence, slack=slack)
-    needed = {name: rows_needed_by(name, wish, radius) for name in MECHANISMS}
+    wish = _wish(
+        dependence, rows=1, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+        training_rows=training_rows or 0,
+    )  # fmt: skip
+    at = None if at is None else check_value(at)
+    needed = {name: rows_needed_by(name, wish, radius, at=at) for name in MECHANISMS}
     reaches(needed, radius)
     return needed
 
@@ -91,10 +106,13 @@ def queries_allowed(
     confidence: float = 0.95,
     slack: float = 0.0,
     dependence: DependenceModel | None = None,
+    training_rows: int | None = None,
+    at: float | None = None,
 ) -> dict[str, int]:
     """For each mechanism, the largest number of questions whose best radius is within the wished one.
 
-    A session of fewer questions than ``overfits`` is planned with one overfit for each question.
+    The radius is that of the worst case, or with ``at`` what an analyst whose guesses are honest can expect. A session
+    of fewer questions than ``overfits`` is planned with one overfit for each question.
 
     Args:
         radius: Half-width that is wished for, in the units of a mean over [0, 1].
@@ -103,6 +121,9 @@ def queries_allowed(
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: How the rows depend on each other; independent by default.
+        training_rows: Rows that guesses are made from; as many as are sealed by default.
+        at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
+            None for the worst case.
 
     Returns:
         Mechanism to questions, exactly: with one question more the radius is above the wish. 0 where not even one
@@ -116,25 +137,34 @@ def queries_allowed(
         34
     """
     radius = check_radius(radius)
-    wish = _wish(dependence, rows=rows, queries=MOST_QUERIES, overfits=overfits, confidence=confidence, slack=slack)
-    return {name: queries_allowed_by(name, wish, radius) for name in MECHANISMS}
+    wish = _wish(
+        dependence, rows=rows, queries=MOST_QUERIES, overfits=overfits, confidence=confidence, slack=slack,
+        training_rows=training_rows or 0,
+    )  # fmt: skip
+    at = None if at is None else check_value(at)
+    return {name: queries_allowed_by(name, wish, radius, at=at) for name in MECHANISMS}
 
 
-def radius_of(name: str, wish: Wish) -> float:
-    """The best radius of a mechanism for a wish; infinite where the mechanism cannot serve it."""
+def radius_of(name: str, wish: Wish, *, at: float | None = None) -> float:
+    """The best radius of a mechanism for a wish, or what can be expected at a value; infinite where it cannot serve it.
+
+    The parameters are those of the smallest worst case either way.
+    """
     tuned = tuned_for(name, wish)
-    return math.inf if isinstance(tuned, str) else tuned.promise().radius
+    if isinstance(tuned, str):
+        return math.inf
+    return tuned.promise().radius if at is None else tuned.expected_radius(at)
 
 
-def rows_needed_by(name: str, wish: Wish, radius: float) -> int | None:
+def rows_needed_by(name: str, wish: Wish, radius: float, *, at: float | None = None) -> int | None:
     """The smallest number of rows with which one mechanism keeps the radius; None if no holdout can seal so many."""
-    radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, wish.with_rows(rows)))
+    radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, wish.with_rows(rows), at=at))
     return smallest_within(radius_at, radius, least=1, most=MOST_ROWS)
 
 
-def queries_allowed_by(name: str, wish: Wish, radius: float) -> int:
+def queries_allowed_by(name: str, wish: Wish, radius: float, *, at: float | None = None) -> int:
     """The largest number of questions for which one mechanism keeps the radius."""
-    radius_at = lru_cache(maxsize=None)(lambda queries: radius_of(name, wish.with_queries(queries)))
+    radius_at = lru_cache(maxsize=None)(lambda queries: radius_of(name, wish.with_queries(queries), at=at))
     return largest_within(radius_at, radius, most=MOST_QUERIES)
 
 

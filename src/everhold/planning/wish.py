@@ -16,9 +16,11 @@ __all__ = [
     "LEAST_RADIUS",
     "MOST_QUERIES",
     "MOST_ROWS",
+    "USUAL_VALUE",
     "Wish",
     "best_mechanism",
     "check_radius",
+    "check_value",
     "tuned_for",
     "tuned_mechanism",
 ]
@@ -33,6 +35,10 @@ LEAST_RADIUS = 2.0 / UNIT
 """What rounding alone adds to every half-width (theory, section 6)."""
 
 
+USUAL_VALUE = 0.9
+"""The population's value at which mechanisms are compared by what a well-behaved analyst can expect of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """A session that is being planned.
@@ -44,6 +50,7 @@ class Wish:
         confidence: 1 - beta, in (0, 1).
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
         dependence: How the rows depend on each other.
+        training_rows: Rows that guesses are made from; 0 if nobody knows, and then as many as are sealed.
 
     Raises:
         ValueError: If the wish is not valid.
@@ -55,6 +62,7 @@ class Wish:
     confidence: float = 0.95
     slack: float = 0.0
     dependence: DependenceModel = field(default_factory=Independent)
+    training_rows: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.dependence, DependenceModel):
@@ -76,7 +84,11 @@ class Wish:
             )
         if not 0.0 <= as_float(self.slack) < 1.0:
             raise ValueError(f"slack is {brief(self.slack)}; expected a number in [0, 1), such as 1/3")
-        plain_types = {"rows": int, "queries": int, "overfits": int, "confidence": float, "slack": float}
+        if (-1 if (training := as_whole(self.training_rows)) is None else training) < 0:
+            raise ValueError(f"training_rows is {brief(self.training_rows)}; expected a whole number of at least 0")
+        plain_types = {
+            "rows": int, "queries": int, "overfits": int, "confidence": float, "slack": float, "training_rows": int,
+        }  # fmt: skip
         for name, plain in plain_types.items():
             object.__setattr__(self, name, plain(getattr(self, name)))  # NumPy's numbers overflow and are no JSON
 
@@ -105,6 +117,17 @@ def check_radius(radius: float) -> float:
     return float(radius)
 
 
+def check_value(at: float) -> float:
+    """A population's value as a plain float.
+
+    Raises:
+        ValueError: If it is not in [0, 1].
+    """
+    if not 0.0 <= as_float(at) <= 1.0:
+        raise ValueError(f"at is {brief(at)}; expected a value in [0, 1] that a mean may have, such as 0.9")
+    return float(at)
+
+
 def _check_count(name: str, value: int, most: int) -> None:
     if (as_whole(value) or 0) < 1:
         raise ValueError(f"{name} is {brief(value)}; expected a whole number of at least 1")
@@ -121,6 +144,7 @@ def tuned_mechanism(
     confidence: float,
     slack: float = 0.0,
     dependence: DependenceModel | None = None,
+    training_rows: int = 0,
 ) -> Mechanism:
     """The named mechanism with its best parameters for a wish.
 
@@ -131,7 +155,7 @@ def tuned_mechanism(
         raise ValueError(f"there is no mechanism {brief(name)}; expected one of {', '.join(sorted(MECHANISMS))}")
     return MECHANISMS[name].for_wish(
         rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-        dependence=dependence or Independent(),
+        dependence=dependence or Independent(), training_rows=training_rows,
     )  # fmt: skip
 
 
@@ -151,9 +175,13 @@ def best_mechanism(
     confidence: float,
     slack: float = 0.0,
     dependence: DependenceModel | None = None,
+    training_rows: int = 0,
     with_guesses: bool = True,
 ) -> Mechanism:
-    """The adaptive mechanism with the smallest radius for a wish, among those that do not need rows of one law.
+    """The adaptive mechanism whose answers a well-behaved analyst can expect to be the narrowest.
+
+    Never one that needs rows of one law. What can be expected is `Mechanism.expected_radius` at `USUAL_VALUE`: of
+    mechanisms that check guesses, the half-width of a confirmed guess; of the others, their radius.
 
     Args:
         rows: Number of sealed rows.
@@ -162,6 +190,7 @@ def best_mechanism(
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: How the rows depend on each other; independent by default.
+        training_rows: Rows that guesses are made from; 0 if nobody knows, and then as many as are sealed.
         with_guesses: Whether every question comes with a guess, such as a training estimate.
 
     Raises:
@@ -170,7 +199,7 @@ def best_mechanism(
     """
     wish: dict[str, Any] = {
         "rows": rows, "queries": queries, "overfits": overfits, "confidence": confidence, "slack": slack,
-        "dependence": dependence,
+        "dependence": dependence, "training_rows": training_rows,
     }  # fmt: skip
     tuned: list[Mechanism] = []
     refused: list[DependenceError] = []
@@ -182,4 +211,4 @@ def best_mechanism(
                 refused.append(reason)
     if not tuned:
         raise refused[0]
-    return min(tuned, key=lambda mechanism: mechanism.promise().radius)
+    return min(tuned, key=lambda mechanism: mechanism.expected_radius(USUAL_VALUE))

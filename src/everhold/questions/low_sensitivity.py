@@ -6,78 +6,29 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.answers import Answer
 from everhold.arguments import as_float, brief
-from everhold.dependence import Independent
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.questions.gradient import check_positive
 from everhold.questions.identity import behaviour_digest, content_digest
-from everhold.questions.priced import Drawn, Price, PricedQuery, Purchase, checked_function_name
-from everhold.questions.question import paying
+from everhold.questions.priced import checked_function_name
+from everhold.questions.statistic import Statistic, StatisticGrid, StatisticQuery
 from everhold.sealing.probe import counterexample, values_or_none, varied_rows
-from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
-    from everhold.mechanisms import PrivacyBudget, State
-    from everhold.privacy.noise import Noise
+    from numpy.typing import NDArray
+
     from everhold.questions.preparation import Preparation
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Table
 
-__all__ = [
-    "LowSensitivityQuery", "StatisticGrid", "StatisticPurchase", "check_range", "low_sensitivity",
-    "statistic_purchase",
-]  # fmt: skip
+__all__ = ["LowSensitivityQuery", "check_range", "low_sensitivity"]
 
-_MOST_STEPS = 2**62
 _PARTS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class StatisticGrid:
-    """A statistic on an integer grid, computed in rational numbers.
-
-    One replaced row moves the statistic by at most Delta and its position on the grid by at most ``unit`` steps. A step
-    is ``Delta / (unit - 1)``, so that there is one to spare: it covers errors of floating point in the statistic of up
-    to ``Delta / unit``; rounding down needs none, because ``unit`` is whole.
-
-    Attributes:
-        low: The least value.
-        high: The largest value.
-        sensitivity: Delta.
-        unit: Steps that one row may move it by.
-    """
-
-    low: float
-    high: float
-    sensitivity: float
-    unit: int = UNIT
-
-    @property
-    def step(self) -> Fraction:
-        """A grid step in the statistic's units."""
-        return Fraction(self.sensitivity) / (self.unit - 1)
-
-    @property
-    def share(self) -> Fraction:
-        """A grid step as a share of the range."""
-        return self.step / (Fraction(self.high) - Fraction(self.low))
-
-    def at(self, share: float) -> float:
-        """The value at a share of the range, to the last digit."""
-        low = Fraction(self.low)
-        return float(low + Fraction(share) * (Fraction(self.high) - low))
-
-    def position(self, value: float | Fraction) -> int:
-        """Steps above the least value, rounded down; what is no number counts as the least value."""
-        clipped = self.low if math.isnan(value) else min(max(value, self.low), self.high)
-        return math.floor((Fraction(clipped) - Fraction(self.low)) / self.step)
 
 
 def check_range(sensitivity: float, low: float, high: float, tolerance: float | None) -> None:
@@ -102,7 +53,7 @@ def check_range(sensitivity: float, low: float, high: float, tolerance: float | 
 
 
 @dataclass(frozen=True, slots=True)
-class LowSensitivityQuery(PricedQuery[Answer]):
+class LowSensitivityQuery(StatisticQuery):
     """A statistic of the whole table; made by `low_sensitivity`, which says what the attributes are."""
 
     function: Callable[[Table], float]
@@ -127,27 +78,38 @@ class LowSensitivityQuery(PricedQuery[Answer]):
                 raise ValueError("the rows to try are not a table; expected columns by name, all equally long")
             self._try(table, rows=len(next(iter(table.values()))), label=None)
 
-    def purchase(self, preparation: Preparation) -> StatisticPurchase:
-        """The statistic for one holdout, tried on public rows."""
-        names = preparation.columns_read(self.columns)
-        check_label_is_read(names, preparation.schema)
+    def bound_to(self, preparation: Preparation) -> Statistic:
+        """The statistic for one holdout."""
+        names, schema = preparation.columns_read(self.columns), preparation.schema
+        check_label_is_read(names, schema)
         grid = StatisticGrid(float(self.low), float(self.high), float(self.sensitivity), preparation.mechanism.unit)
-        schema = preparation.schema
-        public = preparation.public_rows(names, most=max(schema.rows, 2))
         described: dict[str, Any] = {
             "kind": "statistic", "low": grid.low, "high": grid.high, "sensitivity": grid.sensitivity,
             "columns": None if self.columns is None else list(names),
             **({"token": self._token} if self.name is None else {"name": self.name}),
             "content": content_digest(self.function) or self._token,
-            "on_public_rows": behaviour_digest(map(self._value, self._samples(preparation, public))),
+            "on_public_rows": behaviour_digest(map(self._value, self._samples(preparation, self._public(preparation)))),
         }  # fmt: skip
-        bought = statistic_purchase(
-            preparation, grid, lambda sealed: self._value(sealed.table(names)), described,
-            shown=f"statistic {self.name or 'without a name'}", tolerance=self.tolerance,
+        return Statistic(
+            grid, lambda sealed: self._value(sealed.table(names)), described,
+            shown=f"statistic {self.name or 'without a name'}", reads=names,
+            trained=self._trained(preparation.training, names),
         )  # fmt: skip
-        label = schema.label if schema.label in names else None
-        self._try(public, rows=schema.rows, label=label)
-        return bought
+
+    def check(self, preparation: Preparation) -> None:
+        """Try the claim on public rows."""
+        schema, public = preparation.schema, self._public(preparation)
+        self._try(public, rows=schema.rows, label=schema.label if schema.label in public else None)
+
+    def _public(self, preparation: Preparation) -> Table:
+        return preparation.public_rows(preparation.columns_read(self.columns), most=max(preparation.schema.rows, 2))
+
+    def _trained(self, training: StoredRows | None, names: Sequence[str]) -> Callable[[NDArray[np.intp]], float] | None:
+        """The function's value on some of the training rows."""
+        if training is None:
+            return None
+        table = training.table(names)
+        return lambda places: self._value({name: column[places] for name, column in table.items()})
 
     def _samples(self, preparation: Preparation, public: Table) -> list[Table]:
         """Public rows, all and in parts, on which statistics that differ are likely to differ."""
@@ -206,11 +168,12 @@ def low_sensitivity(
     """A statistic of the whole table, with the most that one replaced row can move it.
 
     The interval is for the expected value of the statistic on a fresh sample of as many rows; for a biased statistic
-    that is not its limit. Rows have to be independent. The claimed sensitivity is tried on pairs of public data sets
-    that differ in one row, and refused if one of them speaks against it; that none does proves nothing, and the promise
-    holds only if the claim is true of all possible rows. If it is false the noise was too small, and what that told
-    counts against the promise of *all* answers of the holdout. On sealed rows a value outside the range is clipped, and
-    nan or a fault counts as ``low``, silently: a function that fails on some data sets may break its own sensitivity.
+    that is not its limit. Rows have to be independent; on a holdout that confirms guesses groups of them may be. The
+    claimed sensitivity is tried on pairs of public data sets that differ in one row, and refused if one of them speaks
+    against it; that none does proves nothing, and the promise holds only if the claim is true of all possible rows. If
+    it is false the interval was too narrow, or the noise too small, and what that told counts against the promise of
+    *all* answers of the holdout. On sealed rows a value outside the range is clipped, and nan or a fault counts as
+    ``low``, silently: a function that fails on some data sets may break its own sensitivity.
 
     Args:
         function: From a table (columns by name, NumPy arrays) to a number.
@@ -219,6 +182,7 @@ def low_sensitivity(
         high: The largest value.
         columns: Columns that the function reads; None for all but the row ids.
         tolerance: Half-width wished for, in the statistic's units; None for the planned noise, at the price of a mean.
+            For a privacy budget only.
         name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
             question. Without a name every new object is a new question.
         probe: Public rows to try the claim on at once: columns by name, as many rows as are sealed. Not kept.
@@ -240,96 +204,3 @@ def low_sensitivity(
 
 def _in_words(value: Any) -> str:
     return f"an array of shape {value.shape}" if value.shape else f"a value of type {value.dtype} that is not finite"
-
-
-@dataclass(frozen=True, slots=True)
-class StatisticPurchase(Purchase[int, Answer]):
-    """A statistic that is ready to be asked for.
-
-    Attributes:
-        grid: How its values are written in whole numbers.
-        evaluate: Its value on sealed rows, whatever happens; nan for a fault.
-        described: Public and canonical.
-        shown_as: The question as people read it.
-        scale: Noise scale, in the units of a mean.
-        by_position: Whether it is about predictions as arrays.
-    """
-
-    grid: StatisticGrid
-    evaluate: Callable[[StoredRows], float | Fraction]
-    described: Mapping[str, Any]
-    shown_as: str
-    scale: float
-    by_position: bool = False
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """Public and canonical."""
-        return dict(self.described)
-
-    @property
-    def shown(self) -> str:
-        """The question as people read it."""
-        return self.shown_as
-
-    def price(self, mechanism: PrivacyBudget) -> Price:
-        """Its credits, and the half-width in its units."""
-        return Price(mechanism.credits_for(self.scale), half_width(self.grid, mechanism, self.scale))
-
-    def look(self, sealed: StoredRows, unit: int) -> int:
-        """Its position on the grid."""
-        return self.grid.position(self.evaluate(sealed))
-
-    def draw(self, mechanism: PrivacyBudget, state: State, seen: int, noise: Noise) -> Drawn:
-        """The position plus noise (S1 for low sensitivity), as a share of the range."""
-        after, drawn = mechanism.release(state, np.array([seen], dtype=np.int64), noise, scale=self.scale)
-        if drawn is None:
-            return Drawn.refused(state)
-        value = float(int(drawn[0]) * self.grid.share)
-        within = math.nextafter(mechanism.radius_at(self.scale) * float(mechanism.steps * self.grid.share), math.inf)
-        ends = (min(max(end, 0.0), 1.0) for end in (value, value - within - 1e-15, value + within + 1e-15))
-        answer = {**dict(zip(("value", "low", "high"), ends, strict=True)), "source": "holdout", "within": within}
-        return Drawn(after, answer, after.charged - state.charged)
-
-    def result(self, answer: Mapping[str, Any], **paid: Any) -> Answer:
-        """The answer in the statistic's units."""
-        grid = self.grid
-        value, low, high = (None if answer[end] is None else grid.at(answer[end]) for end in ("value", "low", "high"))
-        if low is not None and high is not None:  # rounded outwards
-            low, high = max(math.nextafter(low, -math.inf), grid.low), min(math.nextafter(high, math.inf), grid.high)
-        return Answer(value=value, low=low, high=high, source=answer["source"], statement="S1", **paid)
-
-
-def half_width(grid: StatisticGrid, mechanism: PrivacyBudget, scale: float) -> float:
-    """``n Delta`` times the half-width of a mean, in the statistic's units."""
-    return math.nextafter(mechanism.radius_at(scale) * float(mechanism.steps * grid.step), math.inf)
-
-
-def statistic_purchase(
-    preparation: Preparation, grid: StatisticGrid, evaluate: Callable[[StoredRows], float | Fraction],
-    described: Mapping[str, Any], *, shown: str, tolerance: float | None, by_position: bool = False,
-) -> StatisticPurchase:  # fmt: skip
-    """A statistic for one holdout.
-
-    Raises:
-        QueryRejected: If it cannot be asked of these rows, or the budget cannot pay for its tolerance.
-    """
-    mechanism = paying(preparation.mechanism)
-    if not isinstance(mechanism.dependence, Independent):
-        raise QueryRejected(
-            "a statistic of low sensitivity is promised something for independent rows only, and these rows were "
-            "declared to depend on each other; expected means, gradients, choices or quantiles; nothing was charged"
-        )
-    if mechanism.unit < 2 or 1 / grid.share > _MOST_STEPS:
-        raise QueryRejected(
-            f"the range [{grid.low:g}, {grid.high:g}] is too wide for a sensitivity of {grid.sensitivity:g}; expected "
-            "at most a few billion times as much; nothing was charged"
-        )
-    scale, within = mechanism.scale, ""
-    if tolerance is not None:
-        described, within = {**described, "tolerance": float(tolerance)}, f", within {tolerance:g}"
-        try:
-            scale = mechanism.largest_scale(float(tolerance), lambda scale: half_width(grid, mechanism, scale))
-        except ValueError as reason:
-            raise QueryRejected(f"{reason}; nothing was charged") from None
-    return StatisticPurchase(grid, evaluate, described, shown + within, scale, by_position)

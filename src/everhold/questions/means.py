@@ -186,15 +186,16 @@ class Means(Ready[Result]):
         step = self.mechanism.row_step
         value, low, high = _in_units(bound, kept["value"], kept["low"], kept["high"], row_step=step)
         sealed, sealed_low, sealed_high = _in_units(bound, *entry.sealed or (None, None, None), row_step=step)
-        made, narrower = "", ""
+        made, narrower = self.mechanism.rows_worth(), ""
         if mean.procedure is not None:
             procedure = self.mechanism.in_force(mean.procedure)
-            made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows)
+            needed = f" {made}" if self.mechanism.one_law else ""
+            made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
             narrower = what_narrows(procedure, self.mechanism, kept["source"])
         return Answer(
             value, low, high, kept["source"], entry.charged, told.remaining, bound.question,
             entry.repeated, told.statement, self.mechanism.confidence, self.mechanism.adaptive,
-            made or self.mechanism.rows_worth(), told.analyst, about, bound.shown,
+            made, told.analyst, about, bound.shown,
             sealed, sealed_low, sealed_high, narrower,
         )  # fmt: skip
 

@@ -35,6 +35,7 @@ from everhold.values.evaluation import to_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
     from typing import TypeVar
 
     from numpy.typing import NDArray
@@ -197,6 +198,26 @@ class Preparation:
         estimate = scaled if trained else -1
         prepared = Prepared(bound, scaled, from_training=trained, procedure=procedure, estimate=estimate)
         return prepared if tolerance is None else self._wished(prepared, tolerance)
+
+    def of_statistic(
+        self, bound: BoundQuery, guess: float | None, known: Fraction | None, procedure: Procedure
+    ) -> Prepared:
+        """A statistic of all rows with its guess.
+
+        Args:
+            bound: The question.
+            guess: The analyst's own.
+            known: Its value on the training rows as a share of its range; None where nobody knows.
+            procedure: How its interval is made.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+        check_estimand([bound], self.schema, self.mechanism)
+        if guess is not None or known is None:
+            return Prepared(bound, self._own_guess(bound, guess), from_training=False, procedure=procedure)
+        scaled = int(known * self.mechanism.steps)
+        return Prepared(bound, scaled, from_training=True, procedure=procedure, estimate=scaled)
 
     def _with_training_values(self, bound: BoundQuery) -> BoundQuery:
         """The same question; where its procedure is made from them, with its values of the training rows."""

@@ -195,7 +195,7 @@ class PricedQuery(Question[Result]):
 
     def prepare(
         self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None
-    ) -> Bought[Result]:
+    ) -> Ready[Result]:
         """The question with the mechanism that it is paid from."""
         mechanism = paying(preparation.mechanism)
         if guess is not None or tolerance is not None:

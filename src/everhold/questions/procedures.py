@@ -7,18 +7,21 @@
 | independent | other values in [0, 1] | Chernoff |
 | groups named by a column | its values on training rows are known | betting on the sums of groups |
 | any other | any other | Hoeffding, for the effective rows |
+| independent, or groups | a statistic of all rows | McDiarmid |
 
-A ratio is bet on as well, by row or by group. Betting and ratios are for mechanisms that hold guesses against what the
-procedure leaves possible; others that add no noise take intervals that are a function of the mean. What rests on noise
-has no procedure.
+A ratio is bet on as well, by row or by group. Betting, ratios and statistics are for mechanisms that hold guesses
+against what the procedure leaves possible; others that add no noise take intervals that are a function of the mean.
+What rests on noise has no procedure.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from everhold.dependence import Groups
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import Chernoff, ClopperPearson, Hoeffding
 from everhold.guarantees.intervals.ratios import GroupRatioBetting, RatioBetting
 
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["how_made", "needs_of", "procedure_for", "takes_ratios", "what_narrows"]
+__all__ = [
+    "how_made", "needs_of", "procedure_for", "statistic_procedure", "takes_ratios", "takes_statistics", "what_narrows",
+]  # fmt: skip
 
 
 def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
@@ -84,6 +89,33 @@ def takes_ratios(mechanism: Mechanism) -> bool:
     return _takes_all(mechanism) and known and not mechanism.parameters().get("slack")
 
 
+def takes_statistics(mechanism: Mechanism) -> bool:
+    """Whether a statistic of all rows is one question for it, without a price of its own."""
+    return _takes_all(mechanism)
+
+
+def statistic_procedure(
+    mechanism: Mechanism, schema: Schema, *, moved: float, spread: float | None, own_guess: bool
+) -> BoundedDifferences:
+    """The procedure of a statistic of independent rows or groups.
+
+    Args:
+        mechanism: The one that answers.
+        schema: The rows.
+        moved: By how much of its range one row may move it.
+        spread: How far its share of the range scatters on independent training rows, times the root of their number;
+            None where nobody knows.
+        own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
+    """
+    rows, deviation = mechanism.rows, None
+    if isinstance(mechanism.dependence, Groups):
+        rows = sum(size * size * number for size, number in _sizes(mechanism))  # they say nothing of its spread
+    elif spread is not None and math.isfinite(spread):
+        deviation = max(spread / math.sqrt(rows), moved)  # it can move at all
+    trained = rows if own_guess else max(rows * schema.training_rows // schema.rows, 1)
+    return BoundedDifferences(rows=rows, sensitivity=moved, training=trained, spread=deviation)
+
+
 def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:
     """Pairs (size, number of groups of that size)."""
     if not isinstance(mechanism.dependence, Groups):
@@ -110,7 +142,9 @@ def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -
         spread = guess * (1.0 - guess) if guess >= 0.0 and bound.yes_no else 0.25
         worth = procedure.independent_rows(spread)
     said = f"The interval is made by {procedure.title}: {procedure.why}."
-    if not isinstance(procedure, GroupBetting | Hoeffding) or worth >= rows:
+    if isinstance(procedure, BoundedDifferences):
+        said += " It is for the expected value of the statistic over sets of as many rows."
+    if not isinstance(procedure, BoundedDifferences | GroupBetting | Hoeffding) or worth >= rows:
         return said
     return f"{said} For this question your {rows:,} rows are worth {int(worth):,} independent ones."
 
@@ -126,7 +160,8 @@ def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str
     ways = ["more sealed rows", "fewer planned questions"]
     if mechanism.needs_guess and source in ("training", "guess"):
         ways = ["guesses from more rows", "fewer surprises before it", *ways]
-    if isinstance(procedure, Chernoff | Hoeffding) and mechanism.needs_guess:
+    unknown = isinstance(procedure, BoundedDifferences) and procedure.spread is None
+    if (unknown or isinstance(procedure, Chernoff | Hoeffding)) and mechanism.needs_guess:
         ways = ["training rows that show how far its values spread", *ways]
     end = "; unsealed at the end of the study it is narrowest" if mechanism.unsealable else ""
     listed = f"{', '.join(ways[:-1])} or {ways[-1]}"

@@ -6,20 +6,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from everhold.answers import Answer
 from everhold.errors import QueryRejected
 from everhold.questions.gradient import check_positive
 from everhold.questions.identity import behaviour_digest
-from everhold.questions.low_sensitivity import StatisticGrid, StatisticPurchase, check_range, statistic_purchase
+from everhold.questions.low_sensitivity import check_range
 from everhold.questions.metrics import LabelQuery
 from everhold.questions.predictions import probabilities
-from everhold.questions.priced import PricedQuery
 from everhold.questions.rates import f1_ratio
+from everhold.questions.statistic import Statistic, StatisticGrid, StatisticQuery
 from everhold.sealing.probe import sealed_values
 from everhold.values.base import BoundQuery, Schema
 
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from everhold.values.base import RowFunction
 
 __all__ = ["RankingQuery", "auc", "auc_of", "auc_sensitivity", "f1", "f1_of", "f1_sensitivity"]
+
+_ALL = Fraction(1)
 
 
 def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> float:
@@ -102,7 +102,7 @@ class _Pairs(LabelQuery):
     Attributes:
         predictions: One prediction per sealed row, in the order of the rows, or a fitted estimator.
         kind: ``"auc"`` takes any scores, ``"f1"`` predicted labels.
-        training: Not needed.
+        training: One prediction per training row, for the guess; an estimator needs none.
     """
 
     predictions: Any
@@ -116,10 +116,11 @@ class _Pairs(LabelQuery):
                 f"{self.kind} needs a label column of 0 and 1, and this holdout has none; expected one named at "
                 "creation; create the holdout with label=...; nothing was charged"
             )
-        identity, sealed, _, reads = self._row_values(schema)
+        identity, sealed, training, reads = self._row_values(schema)
         return BoundQuery(
-            description=identity, shown=self.kind, sealed=sealed, reads=reads, by_position=self._by_position
-        )
+            description=identity, shown=self.kind, sealed=sealed, training=training, reads=reads,
+            by_position=self._by_position,
+        )  # fmt: skip
 
     @property
     def _of_probabilities(self) -> bool:
@@ -146,24 +147,24 @@ class _Pairs(LabelQuery):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RankingQuery(PricedQuery[Answer]):
+class RankingQuery(StatisticQuery):
     """AUC or F1 of predictions; made by `auc` and `f1`.
 
     Attributes:
         pairs: Predictions and labels.
         numbers: What the sensitivity follows from, by name.
         sensitivity: Delta, proven (docs/theory, vectors and low sensitivity).
-        statistic: From predictions and labels to the value.
+        statistic: From predictions, labels and the numbers to the value.
         tolerance: Half-width wished for; None for the planned noise.
     """
 
     pairs: _Pairs
     numbers: Mapping[str, float]
     sensitivity: float
-    statistic: Callable[[NDArray[np.float64], NDArray[np.float64]], Fraction]
+    statistic: Callable[..., Fraction]
     tolerance: float | None
 
-    def purchase(self, preparation: Preparation) -> StatisticPurchase:
+    def bound_to(self, preparation: Preparation) -> Statistic:
         """The statistic for one holdout."""
         bound = preparation.placed(self.pairs).bind(preparation.schema)
         names = tuple(preparation.schema.asked) if bound.reads is None else bound.reads
@@ -177,28 +178,43 @@ class RankingQuery(PricedQuery[Answer]):
         kind = self.pairs.kind
         whose = "; ".join(f"{what} {digest[:8]}" for what, digest in bound.description.items())
         listed = ", ".join(f"{name} {number:,}" for name, number in self.numbers.items())
-        return statistic_purchase(
-            preparation,
+        return Statistic(
             StatisticGrid(0.0, 1.0, self.sensitivity, preparation.mechanism.unit),
             lambda sealed: self._value(function, sealed, names, by_position=bound.by_position),
             {"kind": kind, **self.numbers, "label": preparation.schema.label, **bound.description, **seen},
             shown=f"{kind} of {whose}, {listed}",
-            tolerance=self.tolerance,
+            reads=names,
+            trained=self._trained(bound.training, preparation.training, names, rows=preparation.schema.rows),
             by_position=bound.by_position,
         )
+
+    def _trained(
+        self, function: RowFunction | None, training: StoredRows | None, names: Sequence[str], *, rows: int
+    ) -> Callable[[NDArray[np.intp]], Fraction] | None:
+        """The statistic of some of the training rows, with numbers in proportion."""
+        if function is None or training is None:
+            return None
+        pairs = sealed_values(function, training.table(names), training.rows, (2,))
+        return lambda places: self._of_pairs(pairs[places], Fraction(len(places), rows))
 
     def _value(self, function: RowFunction, sealed: StoredRows, names: Sequence[str], *, by_position: bool) -> Fraction:
         if by_position:
             return self._of_pairs(sealed_values(function, sealed.table(names), sealed.rows, (2,)))
         return self._of_pairs(sealed.values_of_code(function, names, (2,)))
 
-    def _of_pairs(self, found: NDArray[Any]) -> Fraction:
+    def _of_pairs(self, found: NDArray[Any], share: Fraction = _ALL) -> Fraction:
         """A row on which an estimator fails counts as a negative row with the score 0: it moves no other row."""
         pairs = np.nan_to_num(found.astype(np.float64), nan=-np.inf)
-        return self.statistic(pairs[:, 0], pairs[:, 1])
+        numbers = {
+            name: max(round(number * share), 1) if isinstance(number, int) else number * float(share)
+            for name, number in self.numbers.items()
+        }
+        return self.statistic(pairs[:, 0], pairs[:, 1], **numbers)
 
 
-def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None = None) -> RankingQuery:
+def auc(
+    scores: Any, *, positives: int, negatives: int, tolerance: float | None = None, training: Any = None
+) -> RankingQuery:
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
     The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
@@ -215,7 +231,10 @@ def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None 
             fresh samples are fresh labels for rows with these scores.
         positives: Number of positive rows (label 1) that take part.
         negatives: Number of negative rows (label 0) that take part.
-        tolerance: Half-width wished for; sharper answers cost more credits. By default the planned noise, for 100.
+        tolerance: Half-width wished for; sharper answers cost more credits. By default the planned noise, for 100. For
+            a privacy budget only.
+        training: Scores for the training rows, for the guess of a holdout that confirms guesses: shape (training
+            rows,), or a table.
 
     Raises:
         ValueError: If a count or the tolerance is not valid.
@@ -227,15 +246,14 @@ def auc(scores: Any, *, positives: int, negatives: int, tolerance: float | None 
     positives, negatives = whole_count("positives", positives), whole_count("negatives", negatives)
     delta = auc_sensitivity(positives=positives, negatives=negatives)
     check_range(delta, 0.0, 1.0, tolerance)
-    statistic = partial(_auc, positives=positives, negatives=negatives)
     counts = {"positives": positives, "negatives": negatives}
-    return RankingQuery(_Pairs(scores, "auc"), counts, delta, statistic, tolerance)
+    return RankingQuery(_Pairs(scores, "auc", training), counts, delta, _auc, tolerance)
 
 
 @overload
 def f1(predictions: Any, *, training: Any = None) -> ShareQuery: ...
 @overload
-def f1(predictions: Any, *, least: float, tolerance: float | None = None) -> RankingQuery: ...
+def f1(predictions: Any, *, least: float, tolerance: float | None = None, training: Any = None) -> RankingQuery: ...
 def f1(
     predictions: Any, *, least: float | None = None, tolerance: float | None = None, training: Any = None
 ) -> RankingQuery | ShareQuery:
@@ -244,7 +262,7 @@ def f1(
     Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``: one question of a holdout that
     confirms guesses, if the predictions for training rows are known, and two means of any other.
 
-    With a floor under its denominator it is a statistic with a price of its own, for a privacy budget. Then the
+    With a floor under its denominator it is a statistic of all rows, which a privacy budget takes, too. Then the
     interval is for the expected value on fresh samples of as many rows: near the population's F1 where positives are
     many and the floor is below what fresh samples have, but not the same, because it is a ratio.
 
@@ -253,8 +271,8 @@ def f1(
             fitted estimator. An array or table belongs to its rows, as for `auc`.
         least: Floor on predicted and actual positives together, such as a lower end of intervals that were asked for,
             in rows. Where the sealed rows have fewer, the value is smaller than F1.
-        tolerance: As for `auc`; with a floor only.
-        training: Predictions for the training rows, for the guess; without a floor only.
+        tolerance: As for `auc`; with a floor only, and for a privacy budget.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
 
     Raises:
         ValueError: If the floor or the tolerance is not valid.
@@ -267,14 +285,12 @@ def f1(
         if tolerance is not None:
             raise ValueError("tolerance is given without least; expected both for a privacy budget, or neither")
         return f1_ratio(predictions, training=training)
-    if training is not None:
-        raise ValueError("training is given with least, which takes no guess; expected one of them")
     check_positive("least", least)
     if least < 2.0:
         raise ValueError(f"least is {least!r}; expected at least 2 rows, and preferably some hundreds")
     delta = f1_sensitivity(least=float(least))
     check_range(delta, 0.0, 1.0, tolerance)
-    return RankingQuery(_Pairs(predictions, "f1"), {"least": float(least)}, delta, partial(_f1, least=least), tolerance)
+    return RankingQuery(_Pairs(predictions, "f1", training), {"least": float(least)}, delta, _f1, tolerance)
 
 
 def whole_count(name: str, count: int) -> int:

@@ -45,7 +45,8 @@ def cells_of(grid: NDArray[np.int64], *, unit: int) -> Cells:
         edges = np.array([-(-place * unit // CELLS) for place in range(1, CELLS)], dtype=np.int64)
         cell = np.searchsorted(edges, grid, side="right")
     places = np.minimum(cell, CELLS - 1) * _LANES
-    places += np.arange(len(grid)) % _LANES
+    for lane in range(_LANES):
+        places[lane::_LANES] += lane
     size = CELLS * _LANES
     counts = np.bincount(places, minlength=size).reshape(CELLS, _LANES).sum(axis=1)
     sums = exact_sums(grid, places, size, unit=unit).reshape(CELLS, _LANES).sum(axis=1)

@@ -187,6 +187,10 @@ class StoredRows:
         if group_by is not None and len(values) == len(queries) and all(need == "groups" for need in needs):
             sizes, columns = self._grouped_expressions(values, group_by, unit=unit)
             return [(int(sums.sum()), group_sums_of(sizes, sums, unit=unit)) for sums in columns]
+        if len(values) == len(queries) and all(need == "cells" for need in needs):  # in any order of the rows
+            found = self._fetch(row_values_sql(values, SEALED, unit=unit), as_arrays=True)
+            columns = [np.ma.getdata(found[f"v{place}"]) for place in range(len(values))]
+            return [self._summary(need, [grid], None, unit) for need, grid in zip(needs, columns, strict=True)]
         parts = [_parts_of_ratio(query) or (query,) for query in queries]
         grids = iter(self._grids([part for own in parts for part in own], unit=unit))
         return [

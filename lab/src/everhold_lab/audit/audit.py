@@ -25,12 +25,13 @@ from everhold_lab.analysts import (
     HonestAnalyst,
     OptimisingAnalyst,
 )
-from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome, play_once
+from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome, edge_of_checks, play_once
 
 if TYPE_CHECKING:
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
 
-__all__ = ["ANALYSTS", "MORE_ANALYSTS", "Audit", "AuditLine", "NotPlayed", "audit", "audit_plan"]
+__all__ = ["ANALYSTS", "MORE_ANALYSTS", "Audit", "AuditLine", "NotPlayed", "audit", "audit_plan", "entry_of"]
 
 ANALYSTS = ("honest", "climbing", "greedy", "fingerprinting", "probing")
 """Who plays by default; see `everhold_lab.analysts`. The probing one guesses at the edge of confirmation."""
@@ -296,8 +297,14 @@ def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
     return list(dict.fromkeys(names or usual))
 
 
-def _entry(name: str, mechanism: Mechanism) -> tuple[Analyst, int]:
-    """An analyst that asks as many questions as planned, and the number of rules for it."""
+def entry_of(name: str, mechanism: Mechanism, *, procedure: Procedure | None = None) -> tuple[Analyst, int]:
+    """An analyst that asks as many questions as planned, and the number of rules for it.
+
+    Args:
+        name: Of the analyst.
+        mechanism: The mechanism to play against.
+        procedure: How the intervals of questions are made, for the probing analyst.
+    """
     queries = mechanism.queries
     if name == "honest":
         return HonestAnalyst(), min(queries, mechanism.rows - 1)
@@ -318,7 +325,7 @@ def _entry(name: str, mechanism: Mechanism) -> tuple[Analyst, int]:
         tracer = FingerprintingAnalyst(_ROUNDS, min(queries // 40, 8))
         return tracer, min(queries - tracer.votes, mechanism.rows - 1)
     rules = min(queries - _ROUNDS - 1, mechanism.rows - 1)
-    edge = 0.5 + mechanism.promise().details["threshold"] if name == "probing" else None
+    edge = edge_of_checks(mechanism, procedure) if name == "probing" else None
     return HillClimbingAnalyst(-(-rules // _ROUNDS), guess=edge), rules
 
 
@@ -384,7 +391,7 @@ def _lines(bouts: Sequence[tuple[Mechanism, str]], runs: int, seed: int, progres
 
     def games(mechanism: Mechanism, name: str, radius: float | None = None) -> Iterator[StudyOutcome]:
         nonlocal done
-        analyst, rules = _entry(name, mechanism)
+        analyst, rules = entry_of(name, mechanism)
         for run in range(runs):
             yield play_once(mechanism, analyst, rules=rules, seed=seed + run, radius=radius)
             done += 1

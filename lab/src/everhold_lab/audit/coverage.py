@@ -20,18 +20,30 @@ import numpy as np
 from scipy.stats import beta, binom
 
 from everhold.display import Display
+from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.privacy.noise import SeededNoise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.guarantees.intervals.means import OfMeans
     from everhold.mechanisms import Mechanism
     from everhold.privacy.noise import Noise
     from everhold_lab.analysts import Analyst, Vote
     from everhold_lab.audit.dependent_boards import Population
 
-__all__ = ["CoverageStudy", "CubeBoard", "StudyOutcome", "coverage_study", "play_once", "walsh_transform"]
+__all__ = [
+    "CoverageStudy",
+    "CubeBoard",
+    "StudyOutcome",
+    "coverage_study",
+    "edge_of_checks",
+    "play_once",
+    "walsh_transform",
+]
 
 TRUTH = 0.5
 """Population value of every question of a study."""
@@ -62,7 +74,8 @@ class StudyOutcome:
 
     Attributes:
         worst_error: Largest distance of an answer from 1/2.
-        violated: Whether some interval misses 1/2, or some answer is farther from it than the promised radius.
+        violated: Whether some interval misses 1/2, be it told or unsealed, or some answer is farther from it than the
+            promised radius.
         needless: Whether budget was spent on a guess that is nearer to 1/2 than the promise says.
         questions: Questions asked.
         refused: Questions that were refused.
@@ -112,6 +125,7 @@ class CubeBoard:
         self._radius = mechanism.promise().radius if radius is None else radius
         self._own_intervals = radius is None
         self._beyond = mechanism.promise().spends_only_beyond or 0.0
+        self._procedure = _procedure_of(mechanism)
         self._worst, self._violated, self._needless, self._asked, self._refused = 0.0, False, False, 0, 0
 
     def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
@@ -152,12 +166,16 @@ class CubeBoard:
 
     def _ask(self, right: NDArray[np.int64], guesses: NDArray[np.int64]) -> NDArray[np.float64]:
         mechanism = self._mechanism
-        batch = Evaluations(totals=right * mechanism.unit, guesses=guesses, rows=mechanism.rows, unit=mechanism.unit)
+        batch = Evaluations(
+            totals=right * mechanism.unit, guesses=guesses, rows=mechanism.rows, unit=mechanism.unit,
+            procedures=None if self._procedure is None else [self._procedure] * len(right),
+        )  # fmt: skip
         self._state, replies = mechanism.answer_many(self._state, batch, self._noise)
         errors = np.abs(replies.values - TRUTH)
         missed = errors > self._radius
         if self._own_intervals:
             missed |= (replies.lows > TRUTH) | (replies.highs < TRUTH)
+            missed |= (replies.sealed[:, 1] > TRUTH) | (replies.sealed[:, 2] < TRUTH)
         near = np.abs(guesses / mechanism.steps - TRUTH) < self._beyond
         answered = ~np.isnan(replies.values)
         self._asked += len(replies)
@@ -170,6 +188,42 @@ class CubeBoard:
     def outcome(self) -> StudyOutcome:
         """What happened so far."""
         return StudyOutcome(self._worst, self._violated, self._needless, self._asked, self._refused)
+
+
+def _procedure_of(mechanism: Mechanism) -> OfMeans | None:
+    """How a holdout would make the intervals of yes-or-no questions; None where that rests on noise."""
+    if mechanism.adds_noise or not mechanism.dependence.binomial_tails:
+        return None
+    return ClopperPearson(mechanism.rows // mechanism.parts, mechanism.rows)
+
+
+def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> float | None:
+    """The greatest guess that a sealed mean of 1/2 still confirms: there every reply tells on which side it lies.
+
+    None where guesses are not checked. It is that of the first question; later ones differ where there is a slack.
+
+    Args:
+        mechanism: The mechanism.
+        procedure: How intervals are made; by default that of yes-or-no questions.
+
+    Examples:
+        >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
+        >>> round(edge_of_checks(mechanism), 3)
+        0.52
+    """
+    if not isinstance(mechanism, GuessAndCheck):
+        return 0.5 + mechanism.promise().details["threshold"] if mechanism.needs_guess else None
+    procedure = mechanism.in_force(procedure or _procedure_of(mechanism) or mechanism.procedure)
+    nats = float(mechanism.nats(1, 0, 0.0))
+    least = float(procedure.expected(TRUTH, nats)[0]) - mechanism.rounding
+    confirmed, surprise = TRUTH, 1.0
+    while surprise - confirmed > mechanism.row_step:
+        guess = (confirmed + surprise) / 2.0
+        if mechanism.told_of_guess(procedure, guess, nats)[0] <= least:
+            confirmed = guess
+        else:
+            surprise = guess
+    return confirmed
 
 
 def play_once(

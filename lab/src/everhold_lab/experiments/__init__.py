@@ -17,6 +17,8 @@ _PLACES = {
     "widths": "widths:Widths",
     "dependence": "dependence:DependenceExperiment",
     "gates": "gates:Gates",
+    "sharpness": "sharpness:Sharpness",
+    "tuning-loop": "tuning_loop:TuningLoop",
 }
 
 

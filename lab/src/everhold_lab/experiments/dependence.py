@@ -13,7 +13,7 @@ from everhold.dependence import GaussianAR1
 from everhold.mechanisms import MECHANISMS
 from everhold.planning import tuned_mechanism
 from everhold_lab.analysts import HillClimbingAnalyst
-from everhold_lab.audit.coverage import play_once
+from everhold_lab.audit.coverage import edge_of_checks, play_once
 from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, Population
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
 from everhold_lab.experiments.panels import PanelPoint, panel_chart
@@ -171,8 +171,7 @@ class DependenceExperiment(Experiment):
 
     def _analyst(self, mechanism: Mechanism) -> HillClimbingAnalyst:
         """A hill climber; where guesses are checked, each is at the edge, so that the reply tells the side."""
-        edge = 0.5 + mechanism.promise().details["threshold"] if mechanism.needs_guess else None
-        return HillClimbingAnalyst(-(-(self.points - 1) // _ROUNDS), guess=edge)
+        return HillClimbingAnalyst(-(-(self.points - 1) // _ROUNDS), guess=edge_of_checks(mechanism))
 
     def _line(self, setting: Setting, name: str, declared: str, model: DependenceModel | None) -> Row:
         effective = float(self.rows) if model is None else model.concentration(self.rows)

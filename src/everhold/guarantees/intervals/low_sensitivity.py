@@ -21,9 +21,9 @@ class BoundedDifferences(Procedure):
     every data set that could have been sealed, not only for this one.
 
     Attributes:
-        rows: Independent sealed rows, or groups.
-        sensitivity: c, the most that replacing one row, or one group, can change the statistic; public.
-        training: Rows that an honest guess was made from; as many as are sealed if nobody knows.
+        rows: Independent sealed rows n. Of independent groups of k rows ``sum k^2``, as each moves it by at most k c.
+        sensitivity: c, the most that replacing one row can change the statistic; public.
+        training: Rows that an honest guess was made from, in the same units; as many as are sealed if nobody knows.
         spread: Public guess at the standard deviation of the sealed statistic, such as a bootstrap of the training
             rows gives; without one the most that is possible, ``c sqrt(n) / 2``.
 
@@ -45,8 +45,12 @@ class BoundedDifferences(Procedure):
 
     def interval(self, seen: float, nats: float) -> tuple[float, float]:
         """See `Procedure.interval`."""
-        reach = self.sensitivity * math.sqrt((nats + math.log(2.0)) * self.rows / 2.0) + _ROUNDING
+        reach = self.reach(nats)
         return max(seen - reach, 0.0), min(seen + reach, 1.0)
+
+    def reach(self, nats: float) -> float:
+        """Half-width of every interval at this level, before it is clipped."""
+        return self.sensitivity * math.sqrt((nats + math.log(2.0)) * self.rows / 2.0) + _ROUNDING
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
         """See `Procedure.expected`."""

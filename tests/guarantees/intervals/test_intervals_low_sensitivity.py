@@ -37,3 +37,21 @@ def test_the_standard_error_is_the_most_that_is_possible_unless_told():
     assert told.standard_error(0.5) == pytest.approx(0.001 * math.sqrt(2))
     assert told.worth == 400
     assert told.expected(0.5, 3.0) == told.interval(0.5, 3.0)
+
+
+@pytest.mark.parametrize("nats", NATS)
+def test_groups_count_by_the_squares_of_their_sizes(nats):
+    """Groups of 3, 2, 1 and 1 equal rows. Planted error: each row counted as one of its own."""
+    sizes = np.array([3, 2, 1, 1])
+    outcomes = Outcomes.of(len(sizes), 2)
+    values = outcomes.choices.astype(float) @ sizes / sizes.sum()
+    worst = {int(np.sum(sizes**2)): 0.0, int(sizes.sum()): 0.0}
+    for rows in worst:
+        procedure = BoundedDifferences(rows=rows, sensitivity=1 / sizes.sum(), training=rows)
+        low, high = np.array([procedure.interval(value, nats) for value in values]).T
+        for laws in laws_of(4, 2, np.random.default_rng(1), number=100):
+            truth = float(outcomes.probabilities(laws) @ values)
+            worst[rows] = max(worst[rows], *misses(outcomes, laws, low, high, truth))
+    right, wrong = worst.values()
+    assert right <= math.exp(-nats) / 2
+    assert wrong >= right
