@@ -18,9 +18,7 @@ def mechanism_of(name, *, rows=256):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_promises_are_kept_while_somebody_climbs(name):
-    games = [
-        play_kind(KINDS[name], mechanism_of(name), HillClimbingAnalyst(11), rules=RULES, seed=s) for s in range(4)
-    ]
+    games = [play_kind(KINDS[name], mechanism_of(name), HillClimbingAnalyst(11), rules=RULES, seed=s) for s in range(4)]
     assert sum(game.violated for game in games) <= 2  # one of five may be; three of four are one chance in 36 at most
     assert all(game.questions == RULES + 5 for game in games)
 

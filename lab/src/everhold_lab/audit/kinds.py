@@ -106,7 +106,10 @@ KINDS: dict[str, Kind] = {
         Kind(name="difference", shape="difference"),
         Kind(name="ratio", shape="ratio"),
         Kind(name="gate", shape="gate"),
-        *(Kind(name=f"equal groups, ICC {icc:g}", shape="yes or no", sizes=_SMALL, within=icc) for icc in (0.0, 0.3, 1.0)),
+        *(
+            Kind(name=f"equal groups, ICC {icc:g}", shape="yes or no", sizes=_SMALL, within=icc)
+            for icc in (0.0, 0.3, 1.0)
+        ),
         *(
             Kind(name=f"unequal groups, ICC {icc:g}", shape="yes or no", sizes=_UNEQUAL, within=icc)
             for icc in (0.0, 0.3, 1.0)
@@ -231,9 +234,7 @@ class KindBoard:
             self._violated, self._worst, float(widths[0]), float(widths[1]), self._asked, self._refused, self._surprises
         )
 
-    def _ask(
-        self, sealed: NDArray[np.int64], training: NDArray[np.int64], guess: float | None
-    ) -> NDArray[np.float64]:
+    def _ask(self, sealed: NDArray[np.int64], training: NDArray[np.int64], guess: float | None) -> NDArray[np.float64]:
         mechanism, unit = self._mechanism, self._mechanism.unit
         values, known = self._sealed.values(sealed, unit), self._training.values(training, unit)
         guesses = self._means(known, self._training) if guess is None else np.full(len(known), guess)

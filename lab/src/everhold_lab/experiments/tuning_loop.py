@@ -11,7 +11,7 @@ import numpy as np
 import everhold as eh
 from everhold_lab.demo.flights import KNOWN_BEFORE, load_flights
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
-from everhold_lab.experiments.sharpness import sealed_holdout
+from everhold_lab.experiments.sharpness import SealedHoldout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,8 +69,11 @@ class TuningLoop(Experiment):
         flights, rng = load_flights(sealed=self.sealed, training=self.training, seed=seed), np.random.default_rng(seed)
         known, rows, best = slice(0, _KNOWN[setting["known"]]), [], (-math.inf, _random_model(rng))
         fresh = flights.fresh.take(np.arange(self.fresh))
-        labels = [{"late": part.late.astype(np.int8), "x": rng.random(len(part))} for part in (flights.sealed, flights.training)]
-        with threadpool_limits(1), sealed_holdout(*labels, label="late", queries=self.models) as holdout:
+        labels = [
+            {"late": part.late.astype(np.int8), "x": rng.random(len(part))}
+            for part in (flights.sealed, flights.training)
+        ]
+        with threadpool_limits(1), SealedHoldout(*labels, label="late", queries=self.models) as holdout:
             for number in range(self.models):
                 anew = number < self.at_random or number % _TURNS == 0
                 described = _random_model(rng) if anew else _varied(best[1], rng)
@@ -149,7 +152,9 @@ def _made(described: Described) -> Any:
     kind, (first, second, third) = described
     depth, leaf = 1 + round(11 * first), 1 + round(60 * second)
     if kind == "tree":
-        return DecisionTreeClassifier(max_depth=depth, min_samples_leaf=leaf, max_features=0.4 + 0.6 * third, random_state=0)
+        return DecisionTreeClassifier(
+            max_depth=depth, min_samples_leaf=leaf, max_features=0.4 + 0.6 * third, random_state=0
+        )
     if kind == "forest":
         return RandomForestClassifier(5 + round(15 * third), max_depth=depth, min_samples_leaf=leaf, random_state=0)
     if kind == "boosting":
