@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.holdout import Holdout
-    from everhold.questions import Query
+    from everhold.questions.means import Query
     from everhold_lab.demo.flights import Flights
 
 __all__ = ["BEFORE", "CANDIDATES", "OVERFITTED", "TAKE_OFF", "Candidate", "Trial", "tune"]
