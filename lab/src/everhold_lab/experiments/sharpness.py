@@ -214,17 +214,10 @@ class Sharpness(Experiment):
         """As many rows as the ratio has in its denominator."""
         rows = self.rows // 4
         table = {"x": rng.random(2 * rows), "y": (rng.random(2 * rows) < 0.3).astype(np.int64)}
-<<<<<<< HEAD
-        halves = (
-            {name: values[part] for name, values in table.items()} for part in (slice(0, rows), slice(rows, None))
-        )
-        return self._measure(*halves, "y = 1", "x > 0.0001 * {}", 0.3)
-=======
         sealed, training = (
             {name: values[part] for name, values in table.items()} for part in (slice(0, rows), slice(rows, None))
         )
         return self._measure(sealed, training, "y = 1", "x > 0.0001 * {}", 0.3)
->>>>>>> w-lab
 
     def _silent(self, share: float, rng: np.random.Generator) -> list[Row]:
         """Nothing is told before the end, of any question."""

@@ -73,11 +73,7 @@ class TuningLoop(Experiment):
             {"late": part.late.astype(np.int8), "x": rng.random(len(part))}
             for part in (flights.sealed, flights.training)
         ]
-<<<<<<< HEAD
-        with threadpool_limits(1), sealed_holdout(*labels, label="late", queries=self.models) as holdout:
-=======
         with threadpool_limits(1), SealedHoldout(*labels, label="late", queries=self.models) as holdout:
->>>>>>> w-lab
             for number in range(self.models):
                 anew = number < self.at_random or number % _TURNS == 0
                 described = _random_model(rng) if anew else _varied(best[1], rng)
