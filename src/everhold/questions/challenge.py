@@ -347,7 +347,8 @@ class Challenge(Ready[Verdict]):
         promoted = source == PROMOTED
         if promoted:
             self.keep(self.candidate.as_champion(values))
-        answer = {"value": None, "low": self.gate.margin if promoted else None, "high": None, "source": source}
+        low = self.gate.margin if promoted else None
+        answer: dict[str, Any] = {"value": None, "low": low, "high": None, "source": source}
         nats = float(replies.nats[0])
         if not math.isnan(nats):
             by = {"by": self.procedure.name, "nats": nats, "one_sided": True}
