@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from everhold.answers import Answer, QuotedPrice
+from everhold.answers import PUBLIC_FEATURES, Answer, QuotedPrice
 
 ANSWER = Answer(0.5, 0.4, 0.6, "training", 0, {"questions": 1_999, "overfits": 2}, "ab" * 32, False, "S3", 0.95)
 REFUSED = dataclasses.replace(ANSWER, value=None, low=None, high=None, source="refused")
@@ -16,7 +16,7 @@ def test_the_stable_form_has_exactly_these_names():
 
 def test_one_line_says_it_all():
     assert str(ANSWER) == "0.5 in [0.4, 0.6], from training, charged 0, 1,999 questions and 2 surprises left"
-    assert str(REFUSED) == "refused: the budget is spent (1,999 questions and 2 surprises left)"
+    assert str(REFUSED) == "refused: what is left does not surely pay for it (1,999 questions and 2 surprises left)"
 
 
 @pytest.mark.parametrize("source", ["training", "guess", "holdout"])
@@ -53,3 +53,11 @@ def test_a_price_is_one_line(changes, words):
 def test_credits_are_what_makes_an_answer_of_a_budget_narrower():
     assert "tolerance=" in dataclasses.replace(ANSWER, source="holdout", remaining={"credits": 5}).explain()
     assert "tolerance=" not in ANSWER.explain()
+
+
+@pytest.mark.parametrize("changes", [{}, {"source": "silent", "value": None, "low": None, "high": None}])
+@pytest.mark.parametrize("source", ["training", "guess", "holdout"])
+def test_what_is_about_labels_drawn_anew_is_never_said_to_be_about_the_population(source, changes):
+    words = dataclasses.replace(ANSWER, **{"source": source, "about": PUBLIC_FEATURES, **changes}).explain()
+    assert "population's" not in words
+    assert f"is the one for {PUBLIC_FEATURES}, and not for new rows" in words

@@ -124,8 +124,7 @@ class Answer(Display):
         if self.source == SILENT:
             return f"{unsealed or 'silent: told when the study is unsealed'}, charged {self.charged}, {left} left"
         if self.value is None or self.low is None or self.high is None:
-            spent = "the budget is spent" if self.analyst is None else "the allotment or the budget is spent"
-            return f"refused: {spent} ({left} left)"
+            return f"refused: what is left does not surely pay for it ({left} left)"
         return (
             f"{rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, "
             f"charged {self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}"
@@ -149,8 +148,10 @@ class Answer(Display):
             return self._explain_sealed()
         if self.value is None or self.low is None or self.high is None:
             return (
-                "The question was refused because the budget is spent. An answer now could not be trusted together "
-                "with the earlier ones. Seal new rows, or plan for more questions or surprises next time."
+                "The question was refused because what is left of the budget does not surely pay for it, whatever the "
+                "sealed rows say. An answer now could not be trusted together with the earlier ones. Nothing was "
+                "charged. Seal new rows, or plan for more questions or surprises next time; of what is made of several "
+                "questions, some may still be answered one by one."
             )
         sources = {
             "training": "The training estimate agreed with the sealed rows, so it was confirmed and cost nothing.",

@@ -50,7 +50,7 @@ CLOSED_STUDY = (
 
 _SURPRISES = 20  # latest ones that guesses may learn from
 
-_REFUSED = "the budget is spent and the question was refused; nothing was charged; seal new rows"
+_REFUSED = "what is left of the budget does not surely pay for the question; nothing was charged; seal new rows"
 
 
 @dataclass(frozen=True, kw_only=True)
