@@ -214,7 +214,8 @@ def test_an_estimator_that_knows_published_rows_is_scored_for_labels_drawn_anew_
         assert answer.low <= 1.0 == answer.high
         assert "not for new rows" in answer.explain()
         document = holdout.certificate().to_dict()
-    assert "of the value for labels drawn anew on these rows, all of them at once" in document["promise"]["sentence"]
+    assert "is within 0.2 of the value for labels drawn anew on these rows" in document["promise"]["sentence"]
+    assert "with it, all of them at once" in document["promise"]["sentence"]
     assert "population" not in document["promise"]["sentence"]
     assert any("wrong on all others" in text for text in document["not_promised"]["items"])
     assert not any("seen the sealed rows" in text for text in document["assumptions"]["always"])
