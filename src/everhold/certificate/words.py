@@ -102,14 +102,14 @@ _SEALED_AGAIN = (
 )
 _UNITS = (
     "The half-width is for questions whose value for a row lies between 0 and 1 (what lies beyond is cut off "
-    "there); for a question with other ends it grows with their distance. {ratios} A statistic of all rows together, such "
-    "as an AUC, has a half-width of its own, which may be larger, and is promised for sets of as many rows. Every answer "
-    "came with an interval of its own; all of these intervals hold together, with the same probability."
+    "there); for a question with other ends it grows with their distance. {ratios} Every answer came with an interval "
+    "of its own; all of these intervals hold together, with the same probability."
 )
 _RATIOS = "A conditional mean is two such questions, and its interval follows from both."
 _RATIOS_OF_ONE = (
     "A conditional mean is one question where training rows say how its values spread, and else two, from which its "
-    "interval follows."
+    "interval follows. A statistic of all rows together, such as an AUC, has a half-width of its own, which may be "
+    "larger, and is promised for sets of as many rows."
 )
 _PRESUPPOSED = (
     "as arrays or files. If such predictions were made from the rows' features, whoever made them has seen these "
