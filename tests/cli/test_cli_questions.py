@@ -194,7 +194,10 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
         (["ask", *PLACE, "--first-above", "0.1", "--questions", "bytes.txt"], "not text in UTF-8"),
         (["ask", *PLACE, "--mean", "late = 1", "--mean", "late = 0"], "found --mean and --mean"),
         (["ask", *PLACE, "--quantile", "delay", "--low", "0"], "needs --high"),
-        (["ask", *PLACE, "--mean", "late = 1", "--questions", "empty.txt"], "--questions belongs to --choose"),
+        (
+            ["ask", *PLACE, "--mean", "late = 1", "--questions", "empty.txt"],
+            "--questions belongs to --difference, --choose and --first-above",
+        ),
         (["ask", *PLACE, "--mean", "late = 1", "--output", "t.csv"], "--output belongs to --synthesize"),
         (["ask", *PLACE, "--auc", "sealed_predictions.csv", "--positives", "9"], "needs --negatives"),
         (SYNTHESIZE, "expected a file such as table.csv or table.parquet"),
@@ -310,3 +313,26 @@ def test_a_histogram_at_the_end_of_the_budget_says_what_it_cost(tmp_path, everho
     assert everhold(*asked).stderr == "refused: 5 of 8 bins; 3 was charged for the others\n"
     strict = everhold(*asked, "--strict", code=6).stderr
     assert "3 of 8 parts were answered, for 0 in all" in strict
+
+
+def test_statistics_of_all_rows_are_held_against_guesses_from_the_shell(study, everhold):
+    (study / "share.py").write_text("import numpy as np\ndef late(table): return float(np.mean(table['late'] == 1))\n")
+    place, trained = ("s.db", "guessed"), ("--training-predictions", "train_predictions.csv")
+    Holdout.create(
+        *place, holdout="sealed.csv", training="train.csv", label="late", row_id="id", mechanism="guess_and_check",
+        queries=20, overfits=2, again=True,
+    ).close()  # fmt: skip
+    for arguments, option in (
+        (("--auc", "sealed_predictions.csv", "--positives", "200", "--negatives", "200"), trained),
+        (("--f1", "sealed_predictions.csv", "--least", "400"), trained),
+        (("--low-sensitivity", "share.py:late", "--sensitivity", "0.001"), ()),
+    ):
+        price = as_json(everhold, "quote", *place, *arguments, *option)
+        found = as_json(everhold, "ask", *place, *arguments, *option)
+        assert (found["source"], found["charged"]) == ("training", 0)
+        assert found["low"] <= found["value"] <= found["high"]
+        assert price["radius"] == pytest.approx((found["high"] - found["low"]) / 2, abs=1e-9) or found["high"] == 1.0
+        assert "privacy_budget" in everhold("ask", *place, *arguments, "--tolerance", "0.1", code=5).stderr
+    own = ("--auc", "sealed_predictions.csv", "--positives", "100", "--negatives", "100")
+    assert "--training-predictions" in everhold("ask", *place, *own, code=5).stderr
+    assert as_json(everhold, "ask", *place, *own, "--guess", "0.9")["source"] in ("guess", "holdout")

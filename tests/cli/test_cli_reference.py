@@ -9,7 +9,7 @@ from everhold import errors
 from everhold.cli.reference import command_paths, help_text, reference_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
-GROUPS = {("ledger",), ("certificate",), ("dependence",), ("lab",)}
+GROUPS = {("ledger",), ("certificate",), ("dependence",), ("gate",), ("lab",)}
 COMMANDS = [path for path in command_paths() if path and path not in GROUPS]
 
 
@@ -25,7 +25,7 @@ def test_every_command_is_on_the_page():
         "ledger recover",
         "certificate show", "certificate save", "certificate verify", "demo", "diagnose",
         "dependence fit", "dependence describe", "dependence quilts", "plan", "lab run", "lab list",
-        "allot", "allotments",
+        "allot", "allotments", "unseal", "gate create", "gate challenge", "gate status",
     }  # fmt: skip
     names = {" ".join(path) for path in COMMANDS}
     assert expected <= names

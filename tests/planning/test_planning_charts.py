@@ -39,7 +39,7 @@ def test_a_plan_without_a_wished_radius_is_marked_at_what_can_be_expected():
 
 def test_half_widths_by_true_value_are_those_of_the_table(made):
     drawn = made.chart("values").to_dict()
-    points = {(x["answer"], x["surprises"], x["value"]): x["width"] for x in values(drawn, 0)}
+    points = {(x["answer"], x["surprises"], x["value"]): x["width"] for x in next(iter(drawn["datasets"].values()))}
     for line in made.widths.lines:
         if line.question == "yes_no" and line.surprises != 1 and line.at in (0.5, 0.8, 0.9):
             for answer in ("confirmed", "released", "unsealed"):

@@ -15,8 +15,8 @@ from everhold.guarantees.published import STATEMENTS, zhao_theorem_2_rows
 from everhold.holdout import Holdout
 from everhold.mechanisms import MECHANISMS, GaussianMechanism, GuessAndCheck, LaplaceMechanism, Thresholdout
 from everhold.planning import best_mechanism, plan, queries_allowed, rows_needed
-from everhold.planning.inverse import published_bound, radius_of
-from everhold.planning.wish import LEAST_RADIUS, MOST_ROWS, Wish
+from everhold.planning.inverse import published_bound, queries_allowed_by, radius_of
+from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish
 from everhold_lab.theory.candidates import best_radius
 
 ULP = 1e-12
@@ -57,9 +57,10 @@ def test_the_best_line_is_the_least_of_all(rows, queries, failure):
 
 
 @pytest.mark.parametrize(
-    ("overfits", "queries", "most"), [(10, 1_000, 39_000), (1, 1_000, 8_900), (1_000, 1_000_000, 4_600_000)]
+    ("overfits", "queries", "most"), [(10, 1_000, 41_400), (1, 1_000, 9_600), (1_000, 1_000_000, 4_600_000)]
 )
 def test_rows_for_the_promise_of_theorem_2(overfits, queries, most):
+    """With a slack the tree of S8 needs 6 to 7 % more rows than that of S3 did (39,000 and 8,900)."""
     made = plan(queries=queries, overfits=overfits, radius=0.1, slack=1 / 3)
     assert made.best.rows_needed <= most
     assert made.best.radius <= 0.1
@@ -83,8 +84,16 @@ def test_queries_allowed_is_exact(name, asked):
     allowed = asked.line(name).queries_allowed
     if allowed:
         assert plan(rows=20_000, queries=allowed, overfits=min(5, allowed)).line(name).radius <= 0.1
+    if allowed == MOST_QUERIES:  # the search ends there; guess and check is looked at below
+        return
     more = allowed + 1
     assert plan(rows=20_000, queries=more, overfits=min(5, more)).line(name).radius > 0.1
+
+
+def test_queries_allowed_of_guess_and_check_is_exact():
+    allowed = queries_allowed_by("guess_and_check", Wish(rows=20_000, queries=MOST_QUERIES, overfits=5), 0.06)
+    radii = [GuessAndCheck.tuned(rows=20_000, queries=allowed + more, overfits=5).promise().radius for more in (0, 1)]
+    assert radii[0] <= 0.06 < radii[1]
 
 
 def test_functions_methods_and_columns_agree(asked):
@@ -122,11 +131,10 @@ def test_the_optimum_of_guess_and_check_is_a_true_minimum(slack):
 
     def keeps_the_plan(grid):
         other = replace(tuned, grid=grid, tolerance=tuned.tolerance * (1 - 1e-6))
-        last = other._concentration(200, 5)
-        kept = other._threshold(last) - last >= slack * other.tolerance - 1e-9
-        return bool(other._has_room(last)) and bool(kept)
+        surprises = np.arange(6)
+        return bool(np.all(other._has_room(other.nats(200, surprises, surprises * math.log(grid)))))
 
-    assert not any(keeps_the_plan(grid) for grid in range(1, 400))
+    assert not any(map(keeps_the_plan, range(1, 400) if slack else [tuned.grid]))  # cells are chosen only with a slack
 
 
 def test_slack_serves_its_purpose():

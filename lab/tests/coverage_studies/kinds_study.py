@@ -30,16 +30,16 @@ FEWER = 5  # of those games there are so many times fewer
 TEXT = """# Coverage of the intervals
 
 How often does an interval of guess and check miss, for every kind of question? Every row carries a fair coin, and the
-row values of a question lie above or below 1/2 by as much as its kind has it, so that every population value is exactly
-1/2. *Spread*: one value in twenty is 0 or 1, the others are within .04 of the middle. *Difference*: two models differ in
-one row of ten. *Ratio*: over a quarter of the rows. *Gate*: every challenger is exactly as good as the champion, and a
-promotion is a violation. *Groups*: rows of a group share their coin as the correlation (ICC) says, and a rule says the
-same of all of them; unequal groups have from 1 to 18 rows.
+row values of a question lie above or below 1/2 by as much as its kind has it, so that every population value is 1/2
+exactly. *Spread*: one value in twenty is 0 or 1, the others are within .04 of the middle. *Difference*: two models
+differ in one row of ten. *Ratio*: over a quarter of the rows. *Gate*: every challenger is exactly as good as the
+champion, and a promotion is a violation. *Groups*: rows of a group share their coin as the correlation (ICC) says,
+and a rule says the same of all of them; unequal groups have from 1 to 18 rows.
 
 A game is a *violation* if any of its intervals misses 1/2, told or unsealed: at most a share of {beta:.1f} of them may
 be. *Half-width* is that of confirmed answers on average, *plain* what it would be if nothing were known of the values
-but that they lie in [0, 1] (Chernoff's or, for groups, Hoeffding's bound), and *worst error* the largest distance of any
-answer from 1/2. In the last columns a protection is taken away, and the hill climber plays: *no tree* gives every
+but that they lie in [0, 1] (Chernoff's or, for groups, Hoeffding's bound), and *worst error* the largest distance of
+any answer from 1/2. In the last columns a protection is taken away, and the hill climber plays: *no tree* gives every
 question the level of a single one and tells every answer at no cost; *no groups* counts rows of a group as independent.
 
 There are {rows} sealed rows ({grouped} in groups), {queries} planned questions and {overfits} planned surprises.
@@ -143,8 +143,9 @@ def main() -> int:
             sys.stderr.write(f"{time.perf_counter() - started:5.0f} s  {lines[-1].row()}\n")
     given.output.write_text(
         TEXT.format(
-            date=datetime.datetime.now(datetime.UTC).date(), version=__version__, runs=given.runs, beta=1.0 - CONFIDENCE,
-            fewer=max(given.runs // FEWER, 1), seconds=time.perf_counter() - started, queries=QUERIES, overfits=OVERFITS,
+            date=datetime.datetime.now(datetime.UTC).date(), version=__version__, runs=given.runs,
+            beta=1.0 - CONFIDENCE, fewer=max(given.runs // FEWER, 1), seconds=time.perf_counter() - started,
+            queries=QUERIES, overfits=OVERFITS,
             rows=ROWS, grouped=f"{ROWS_IN_GROUPS:,}", verdict=verdict(lines),
             command=f"python -m lab.tests.coverage_studies.kinds_study --runs {given.runs}",
             table="\n".join(line.row() for line in lines),

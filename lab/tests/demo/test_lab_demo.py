@@ -113,6 +113,8 @@ def test_the_sealed_holdouts_stay_open_to_questions(result, output):
     with Holdout.open(output / "flights.db", "climber") as holdout:
         assert holdout.status()["questions_asked"] == result.everhold.questions
     with Holdout.open(output / "flights.db", "honest") as holdout:
+        assert holdout.status()["closed"]
+    with Holdout.open(output / "flights.db", "by-hour") as holdout:
         assert holdout.ask("distance > 1000", guess=0.5).source != "refused"
 
 
@@ -191,6 +193,27 @@ def test_the_paragraph_says_so_when_a_promise_was_broken(result):
     broken = dataclasses.replace(result, everhold=dataclasses.replace(result.everhold, fresh=0.1))
     assert ", inside it." in report.closing_paragraph(result)
     assert ", OUTSIDE it." in report.closing_paragraph(broken)
+
+
+def test_the_gate_promotes_what_is_better_and_unsealed_intervals_are_narrower(result):
+    slack = 0.03
+    assert [line.candidate for line in result.challenges] == list(PLAN.candidates[1:])
+    assert not next(line for line in result.challenges if line.candidate is OVERFITTED).promoted
+    assert any(line.promoted for line in result.challenges)  # who knows the departure knows more
+    assert all(line.gain > -slack for line in result.challenges if line.promoted)
+    assert [line.candidate for line in result.unsealed] == list(PLAN.candidates)
+    for line in result.unsealed:
+        assert line.half_width < line.told
+        assert line.low - slack <= line.fresh <= line.high + slack
+
+
+def test_the_end_of_the_study_is_told_as_it_was(result):
+    promoted = sum(line.promoted for line in result.challenges)
+    text = report.closing_of_the_study(result)
+    assert f"{promoted} were promoted, and on the fresh flights all of them are better" in text
+    worse = [dataclasses.replace(line, promoted=True, gain=-0.1) for line in result.challenges]
+    assert "are NOT better" in report.closing_of_the_study(dataclasses.replace(result, challenges=tuple(worse)))
+    assert "unsealed" not in report.closing_of_the_study(dataclasses.replace(result, unsealed=()))
 
 
 def test_the_paragraph_does_without_an_honest_analyst(result):

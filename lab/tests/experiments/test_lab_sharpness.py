@@ -9,7 +9,8 @@ from everhold_lab.experiments.sharpness import Sharpness
 
 SMALL = Sharpness(rows=1_600, queries=20)
 QUICK = (
-    "minutes of delay", "difference of two accuracies", "two accuracies, subtracted", "ratio over a quarter of the rows",
+    "minutes of delay", "difference of two accuracies", "two accuracies, subtracted",
+    "ratio over a quarter of the rows",
     "mean of a quarter of the rows", "1,000 silent questions, true value 0.9", "flights, one hour, one airport",
 )  # fmt: skip
 

@@ -264,7 +264,7 @@ class KindBoard:
 
     def _means(self, values: NDArray[np.int64], rows: _Rows) -> NDArray[np.float64]:
         """The mean over counted rows, shape (questions,), in [0, 1]."""
-        return values[:, rows.counted].mean(axis=1) / self._mechanism.unit
+        return np.asarray(values[:, rows.counted].mean(axis=1) / self._mechanism.unit)
 
     def _procedure(self, known: NDArray[np.int64]) -> Procedure:
         """As a holdout would choose it, from the values on training rows."""

@@ -1,7 +1,9 @@
 """The demonstration: a bare test set, the same flights behind everhold, and their worth if they depend on each other.
 
 Act 1 lets an analyst climb a bare test set. Act 2 lets the same analyst, and then an honest one, work on the same
-flights, sealed. Act 3 declares that flights of one hour at one airport move together, and lets the honest one ask anew.
+flights, sealed. Act 3 declares that flights of one hour at one airport move together, and lets the honest one ask
+anew. In act 4 the first model of each state of knowledge is the champion of a gate and the others challenge it, and
+the study is unsealed.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold_lab.charts.climb import ClimbPoint
 from everhold_lab.demo.dependent_flights import DEPARTURE, Worth, with_departures, worth_of
+from everhold_lab.demo.ending import Challenged, Unsealed, challenge, unseal
 from everhold_lab.demo.flights import Flights, load_flights
 from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Candidate, Trial, tune
 from everhold_lab.running import report
@@ -122,6 +125,8 @@ class DemoResult(Display):
         worth: The sealed flights under each assumption about what moves together.
         dependent_trials: What the honest analyst tried where flights of one hour at one airport move together.
         other_hours: Training flights of hours that are not sealed.
+        challenges: What the gate said to the models of act 4.
+        unsealed: What was told of the answers of act 2 when that study was unsealed.
         climb: Points of the picture.
         fresh_flights: Number of fresh flights.
         sealed_flights: Number of sealed flights.
@@ -138,6 +143,8 @@ class DemoResult(Display):
     worth: tuple[Worth, ...]
     dependent_trials: tuple[Trial, ...]
     other_hours: int
+    challenges: tuple[Challenged, ...]
+    unsealed: tuple[Unsealed, ...]
     climb: tuple[ClimbPoint, ...]
     fresh_flights: int
     sealed_flights: int
@@ -205,6 +212,9 @@ def run_demo(
         ) as holdout:
             dependent_trials = tune(holdout, by_hour, plan.known_before, advance=tuned)
             files += _save_certificate(holdout, output)
+        with Holdout.open(storage, "honest") as holdout:  # at last: nobody asks about these flights any more
+            challenges, unsealed = challenge(holdout, trials), unseal(holdout, trials)
+            _save_certificate(holdout, output)
         climb = (*points, *more_points)
         return DemoResult(
             bare=bare,
@@ -216,6 +226,8 @@ def run_demo(
             worth=worth,
             dependent_trials=tuple(dependent_trials),
             other_hours=len(by_hour.training),
+            challenges=challenges,
+            unsealed=unsealed,
             climb=climb,
             fresh_flights=len(flights.fresh),
             sealed_flights=len(flights.sealed),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.holdout import Holdout
+    from everhold.questions.means import Query
     from everhold_lab.demo.flights import Flights
 
 __all__ = ["BEFORE", "CANDIDATES", "OVERFITTED", "TAKE_OFF", "Candidate", "Trial", "tune"]
@@ -50,12 +51,16 @@ class Trial:
         guess: Its estimate from training rows.
         answer: What the holdout said.
         fresh: Its accuracy on the fresh flights.
+        sealed: What it predicts for the sealed flights, shape (rows,).
+        question: What was asked.
     """
 
     candidate: Candidate
     guess: float
     answer: Answer
     fresh: float
+    sealed: NDArray[np.bool_] = field(repr=False, compare=False)
+    question: Query = field(repr=False, compare=False)
 
 
 def _logistic(categories: list[int]) -> Any:
@@ -145,7 +150,8 @@ def _try(holdout: Holdout, flights: Flights, candidate: Candidate) -> Trial:
     guess = _share_right(model.predict(features[judged]), late[judged])
     sealed = model.predict(flights.sealed.features[:, known])
     fresh = _share_right(model.predict(flights.fresh.features[:, known]), flights.fresh.late)
-    return Trial(candidate, guess, holdout.ask(accuracy(sealed), guess=guess), fresh)
+    question = accuracy(sealed)
+    return Trial(candidate, guess, holdout.ask(question, guess=guess), fresh, sealed, question)
 
 
 def _share_right(predicted: NDArray[np.bool_], late: NDArray[np.bool_]) -> float:

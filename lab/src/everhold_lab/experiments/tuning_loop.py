@@ -11,7 +11,7 @@ import numpy as np
 import everhold as eh
 from everhold_lab.demo.flights import KNOWN_BEFORE, load_flights
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
-from everhold_lab.experiments.sharpness import sealed_holdout
+from everhold_lab.experiments.sharpness import SealedHoldout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ class TuningLoop(Experiment):
             {"late": part.late.astype(np.int8), "x": rng.random(len(part))}
             for part in (flights.sealed, flights.training)
         ]
-        with threadpool_limits(1), sealed_holdout(*labels, label="late", queries=self.models) as holdout:
+        with threadpool_limits(1), SealedHoldout(*labels, label="late", queries=self.models) as holdout:
             for number in range(self.models):
                 anew = number < self.at_random or number % _TURNS == 0
                 described = _random_model(rng) if anew else _varied(best[1], rng)

@@ -24,9 +24,19 @@ if TYPE_CHECKING:
     from everhold_lab.demo.story import DemoResult, Outcome
     from everhold_lab.demo.tuning import Trial
 
-__all__ = ["BARE", "EVERHOLD", "closing_of_worth", "closing_paragraph", "print_result", "save_climb", "save_worth"]
+__all__ = [
+    "BARE",
+    "EVERHOLD",
+    "closing_of_the_study",
+    "closing_of_worth",
+    "closing_paragraph",
+    "print_result",
+    "save_climb",
+    "save_worth",
+]
 
 _HONEST = "An honest analyst, on a holdout of their own over the same sealed flights"
+_UNSEALED = "The end of the study: a gate, and every sealed number"
 _HONEST_BY_HOUR = "The same analyst, where one hour at one airport moves together"
 BARE, EVERHOLD = "a bare test set", "the same flights behind everhold"
 _CLIMB_TITLE = "The climb"
@@ -80,11 +90,12 @@ def print_result(result: DemoResult, console: Console) -> None:
         _trials_table(_HONEST, result.trials),
         _worth_table(result),
         _trials_table(_HONEST_BY_HOUR, result.dependent_trials),
+        _ending_table(result),
     )
     for table in tables:
         console.print(table)
         console.print()
-    for paragraph in (closing_paragraph(result), closing_of_worth(result)):
+    for paragraph in (closing_paragraph(result), closing_of_worth(result), closing_of_the_study(result)):
         console.print(paragraph, highlight=False)
         console.print()
     if not plots_available():
@@ -178,6 +189,21 @@ def _trial_cells(trial: Trial) -> list[str]:
     ]
 
 
+def _ending_table(result: DemoResult) -> Table:
+    table = _table(_UNSEALED, "model", "gate", "before", "unsealed", "truth", "inside")
+    verdicts = {line.candidate: "promoted" if line.promoted else "kept out" for line in result.challenges}
+    for known in dict.fromkeys(line.candidate.known for line in result.unsealed):
+        table.add_row(f"{known}:")
+        for line in result.unsealed:
+            if line.candidate.known == known:
+                inside = "yes" if line.low <= line.fresh <= line.high else "no"
+                table.add_row(
+                    f"  {line.candidate.model}", verdicts.get(line.candidate, "champion"),
+                    f"±{_within(line.told)}", _between(line.low, line.high), _percent(line.fresh), inside,
+                )  # fmt: skip
+    return table
+
+
 def _between(low: float | None, high: float | None) -> str:
     return "-" if low is None or high is None else f"{_tenths(low, ROUND_FLOOR)}-{_tenths(high, ROUND_CEILING)}%"
 
@@ -239,6 +265,27 @@ def closing_of_worth(result: DemoResult) -> str:
         f"{day.effective_rows:,.0f} rows, within {_within(day.radius)} points. No computation can choose for you; the "
         "certificate states what was chosen.",
     ]
+    return " ".join(sentences)
+
+
+def closing_of_the_study(result: DemoResult) -> str:
+    """What the gate proved and what unsealing told; it says so if the fresh flights contradict."""
+    promoted = [line for line in result.challenges if line.promoted]
+    wrong = sum(line.gain <= 0.0 for line in promoted)
+    proved = "all of them are better" if not wrong else f"{wrong} of them are NOT better"
+    sentences = [
+        f"In the end {len(result.challenges)} models challenged the first one through a gate, which promotes only what "
+        f"is proved to be better: {len(promoted)} were promoted, and on the fresh flights {proved} than the champion "
+        "of their moment."
+    ]
+    if result.unsealed:
+        before, after = (max(widths) for widths in zip(*((u.told, u.half_width) for u in result.unsealed), strict=True))
+        held = sum(line.low <= line.fresh <= line.high for line in result.unsealed)
+        sentences.append(
+            f"Then the study was unsealed, which closes it for ever: every answer is known within {_within(after)} "
+            f"points in place of {_within(before)} at most, and {held} of the {len(result.unsealed)} intervals contain "
+            "what the fresh flights say."
+        )
     return " ".join(sentences)
 
 
