@@ -45,7 +45,7 @@ def make_sample(
         "seed": SEED if simulation else None,
     }
     released = 2 if mechanism.needs_guess else 5
-    state = State(5, released, SEED, labels=mechanism.labels_of(released)[1])
+    state = State(5, released, SEED, labels=mechanism.labels_of(released)[0])
     certificate = make_certificate(
         HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration),
         mechanism=mechanism,

@@ -1,10 +1,12 @@
 import re
 
+import numpy as np
 import pytest
 from certificate_samples import make_sample
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everhold import Holdout, mean
 from everhold.certificate.words import at_least, at_most, shown
 from everhold.mechanisms import (
     MECHANISMS,
@@ -24,9 +26,9 @@ END = "all of them at once, with probability"
 SENTENCES = [
     (
         GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10),
-        "Until 1,000 questions or 10 overfits are used up, every confirmed guess is within 0.074 of the population's "
-        f"value and every other answer within the interval that was told with it, {END} 95 % (statement S8, "
-        "independent rows).",
+        "Until 1,000 questions or 10 overfits are used up, every confirmed guess of a mean is within 0.074 of the "
+        f"population's value and every other answer within the interval that was told with it, {END} 95 % (statement "
+        "S8, independent rows).",
     ),
     (
         Thresholdout.tuned(rows=20_000, queries=1_000, overfits=1),
@@ -80,6 +82,23 @@ SENTENCES = [
 @pytest.mark.parametrize(("mechanism", "sentence"), SENTENCES, ids=lambda value: getattr(value, "name", ""))
 def test_the_promise_in_one_sentence(tmp_path, mechanism, sentence):
     assert make_sample(tmp_path, mechanism)[0].promise == sentence
+
+
+def test_a_surprise_that_was_bet_on_may_be_wider_than_the_half_width_and_no_word_says_otherwise(tmp_path):
+    count = 2_000
+    spread = np.random.default_rng(0).integers(0, 2, count).astype(float)
+    crowded = np.random.default_rng(1).normal(0.1, 0.001, count)
+    with Holdout.create(
+        f"sqlite:///{tmp_path}/s.db", "s", holdout={"v": spread}, training={"v": crowded},
+        mechanism="guess_and_check", queries=20, overfits=3,
+    ) as holdout:  # fmt: skip
+        answer = holdout.ask(mean("v", low=0.0, high=1.0))
+        sentence = holdout.certificate().promise
+        radius = holdout.promise.radius
+    assert answer.source == "holdout"
+    assert answer.high - answer.low > 2.0 * radius
+    assert "every answer is within" not in sentence
+    assert "every other answer within the interval that was told with it" in sentence
 
 
 def test_every_mechanism_has_a_sentence_here():

@@ -118,7 +118,8 @@ class MechanismContract:
         assert refused.any()
         assert np.all(np.diff(refused.astype(int)) >= 0)  # once refused, always refused
         assert mechanism.reachable(states[-1])
-        assert not mechanism.reachable(states[-1].after(charged=mechanism.most_charged))
+        label = mechanism.labels_of(1)[1]  # one more surprise would have told something
+        assert not mechanism.reachable(states[-1].after(charged=mechanism.most_charged, labels=label))
         again, more = mechanism.answer_many(states[-1], self.evaluations(mechanism, means[:2]), SeededNoise(3))
         assert again == states[-1]
         assert np.all(more.sources == Source.REFUSED)

@@ -108,7 +108,8 @@ _UNITS = (
 _RATIOS = "A conditional mean is two such questions, and its interval follows from both."
 _RATIOS_OF_ONE = (
     "A conditional mean is one question where training rows say how its values spread, and else two, from which its "
-    "interval follows."
+    "interval follows. A statistic of all rows together, such as an AUC, has a half-width of its own, which may be "
+    "larger, and is promised for sets of as many rows."
 )
 _PRESUPPOSED = (
     "as arrays or files. If such predictions were made from the rows' features, whoever made them has seen these "

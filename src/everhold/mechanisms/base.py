@@ -146,7 +146,7 @@ class Promise:
     Attributes:
         statement: Number of the statement in docs/theory that proves it.
         radius: Half-width that holds for every answer at once, in the units of a mean over [0, 1]; for a mechanism with
-            one-sided answers that of the best answer so far, and for guess-and-check of every confirmed guess, as other
+            one-sided answers that of the best answer so far, and for guess-and-check of every confirmed mean, as other
             answers are told with intervals of their own.
         confidence: Probability with which all of it holds, 1 - beta.
         assumptions: In plain words, what has to be true.

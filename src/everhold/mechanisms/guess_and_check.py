@@ -144,8 +144,8 @@ class GuessAndCheck(ChecksGuesses):
         "the half-width."
     )
     sentence: ClassVar[str] = (
-        "Until {budget} {are} used up, every confirmed guess is {reach} and every other answer within the interval "
-        "that was told with it, all of them at once, {holds}."
+        "Until {budget} {are} used up, every confirmed guess of a mean is {reach} and every other answer within the "
+        "interval that was told with it, all of them at once, {holds}."
     )
     no_privacy: ClassVar[str] = "no noise is added to the answers"
     left: ClassVar[str] = (
