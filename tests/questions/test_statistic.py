@@ -147,7 +147,7 @@ def test_other_mechanisms_refuse_them(tmp_path, mechanism):
         assert len(holdout.transcript()) == 0
 
 
-def test_groups_widen_it_by_the_squares_of_their_sizes_and_series_are_refused(tmp_path):
+def test_groups_widen_it_by_the_squares_of_their_sizes(tmp_path):
     with made(tmp_path, dependence=eh.Groups([1, 3] * (ROWS // 4)), allow_vacuous=True) as holdout:
         assert not holdout.ask(variance()).refused
         procedure = variance().prepare(holdout._desk.preparation).prepared[0].procedure
