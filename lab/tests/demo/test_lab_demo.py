@@ -121,7 +121,7 @@ def test_the_sealed_holdouts_stay_open_to_questions(result, output):
 def test_the_third_certificate_says_what_the_table_says(result, output):
     promised = json.loads((output / "by-hour.certificate.json").read_text(encoding="utf-8"))
     line = next(line for line in result.worth if line.assumption == ONE_HOUR.name)
-    assert promised["promise"]["radius"] == pytest.approx(line.radius)
+    assert line.radius <= promised["promise"]["radius"] <= 1.03 * line.radius  # its guesses are of fewer rows
     assumed = promised["assumptions"]["dependence"]
     assert assumed["column"] == "departure"
     assert sum(number for _, number in assumed["counts"]) == line.groups < result.sealed_flights

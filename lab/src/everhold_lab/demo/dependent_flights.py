@@ -112,7 +112,13 @@ def _worth_under(assumption: Assumption, flights: Flights, queries: int, overfit
     sealed, training, model = flights.sealed, flights.training, assumption.model_of(flights.sealed)
     sizes = np.bincount(assumption.groups_of(sealed))
     mechanism = tuned_mechanism(
-        "guess_and_check", rows=len(sealed), queries=queries, overfits=overfits, confidence=0.95, dependence=model
+        "guess_and_check",
+        rows=len(sealed),
+        queries=queries,
+        overfits=overfits,
+        confidence=0.95,
+        dependence=model,
+        training_rows=len(training),
     )
     groups = assumption.groups_of(training)
     return Worth(
