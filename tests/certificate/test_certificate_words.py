@@ -26,8 +26,9 @@ END = "all of them at once, with probability"
 SENTENCES = [
     (
         GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10),
-        "Until 1,000 questions or 10 overfits are used up, every confirmed guess of a mean is within 0.074 of the "
-        f"population's value and every other answer within the interval that was told with it, {END} 95 % (statement "
+        "Until 1,000 questions or 10 overfits are used up, every confirmed guess of a mean over all rows is within "
+        "0.074 of the population's value and every other answer within the interval that was told with it, "
+        f"{END} 95 % (statement "
         "S8, independent rows).",
     ),
     (

@@ -106,8 +106,8 @@ class GuessAndCheck(ChecksGuesses):
 
     Attributes:
         tolerance: tau, the half-width within which every confirmed answer about rows lies, and every answer whose
-            interval is a function of the sealed mean. What was bet on, or is a ratio, may be told with a wider one
-            after a surprise; a statistic of all rows has a half-width of its own.
+            interval is a function of the sealed mean. What was bet on may be told with a wider one after a surprise;
+            ratios and statistics of all rows have half-widths of their own.
         grid: Number G of cells of sealed means, of equal width on the arcsine scale; by default half a cell is 1/60 of
             the spread of single rows, and with a slack the grid is the one with the smallest tolerance.
         slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
@@ -144,8 +144,8 @@ class GuessAndCheck(ChecksGuesses):
         "the half-width."
     )
     sentence: ClassVar[str] = (
-        "Until {budget} {are} used up, every confirmed guess of a mean is {reach} and every other answer within the "
-        "interval that was told with it, all of them at once, {holds}."
+        "Until {budget} {are} used up, every confirmed guess of a mean over all rows is {reach} and every other answer "
+        "within the interval that was told with it, all of them at once, {holds}."
     )
     no_privacy: ClassVar[str] = "no noise is added to the answers"
     left: ClassVar[str] = (
@@ -333,8 +333,11 @@ class GuessAndCheck(ChecksGuesses):
         reach = self.allowance * procedure.standard_error(guess)
         if isinstance(procedure, BoundedDifferences):
             return self._told_of_statistic(procedure, guess, nats, reach)
-        low_end, high_end = procedure.expected(guess, nats)
-        return self._within_tolerance(guess, low_end - reach, high_end + reach)
+        least, most = procedure.expected(guess, nats)
+        least, most = least - reach, most + reach
+        if procedure.needs in ("pairs", "group_pairs"):  # of however few rows; the tolerance is for all of them
+            return max(least - self.rounding, 0.0), min(most + self.rounding, 1.0)
+        return self._within_tolerance(guess, least, most)
 
     def _told_of_statistic(
         self, procedure: BoundedDifferences, guess: float, nats: float, honest: float

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["CHEAPEST", "DEAREST", "ArcsineCells", "Offsets", "in_millionths"]
 
 _LEAST_STEP = 2.0**-12
-_USUAL, _WIDER, _WIDEST = 1.1, 1.5, 9  # widths told, in expected ones: 1.1, 1.1 * 1.5, ..., then the whole range
-_USUAL_SHARE = 0.7  # of the prior of widths; each next one has the rest of what is left in the same way
+_NEAR = 8  # steps on either side of the guess that are told finely
+_COARSE = 64  # steps of [0, 1] in which all others are told
+_USUAL, _WIDER, _WIDEST = 1.1, 1.5, 5  # widths told, in expected ones: 1.1, 1.1 * 1.5, ..., then the whole range
+_USUAL_SHARE = 0.7  # of one half of the prior of widths; each next one has the rest of what is left in the same way
 
-DEAREST = 13.0
-"""No label of `Offsets` costs more nats: half of either prior is uniform, over at most 2 * 4097 + 1 and 10 labels."""
+DEAREST = 7.4
+"""No label of `Offsets` costs more nats: a coarse middle has 1/130 of the prior, the least likely width 1/12."""
 
-CHEAPEST = 1.9
-"""No label of `Offsets` costs fewer: the middle at the guess has at most .35 of the prior, the usual width .4 of it."""
+CHEAPEST = 4.3
+"""No label of `Offsets` costs fewer: a fine middle has 1/34 of the prior, the usual width less than .44."""
 
 
 def in_millionths(nats: float) -> int:
@@ -66,10 +68,10 @@ class ArcsineCells:
 class Offsets:
     """Where the middle of a sealed interval lies, seen from the guess, and how wide it is, seen from what was expected.
 
-    The middle is told in steps of the half-width that was expected. Of its prior one half is uniform over all steps
-    inside [0, 1], the other half falls with the distance: i steps off have ``1 / ((i+1) (i+2))`` of it, shared by both
-    signs. The half-width is told as the first of ``1.1 * 1.5^t`` expected ones that is large enough, and as the whole
-    range beyond the ninth; one half of its prior is uniform, the other ``.7 * .3^t``.
+    One half of the prior of the middle is shared by the 17 places at most 8 steps from the guess, a step being the
+    half-width that was expected; the other half by the 65 multiples of 1/64. The half-width is told as the first of
+    ``1.1 * 1.5^t`` expected ones, t < 5, that is large enough, and else as the whole range; one half of its prior is
+    uniform, the other ``.7 * .3^t``.
 
     Attributes:
         guess: The public guess, in units of a mean.
@@ -95,26 +97,28 @@ class Offsets:
         Returns:
             A value, an interval around it that contains the sealed one, and the cost in millionths of a nat.
         """
-        steps = round(((low + high) / 2.0 - self.guess) / self.half)
-        middle, width = self.guess + steps * self.half, 0
-        needed = max(middle - low, high - middle)  # at most half a step more than half of its length
-        while width < _WIDEST and needed > self._reach(width):
+        middle, step, share = self._place((low + high) / 2.0)
+        needed, width = max(middle - low, high - middle), 0  # at most half a step more than half of its length
+        while width < _WIDEST and needed > self._reach(width, step):
             width += 1
-        ends = (middle - self._reach(width), middle + self._reach(width)) if width < _WIDEST else (0.0, 1.0)
-        return middle, ends, in_millionths(-math.log(self._share_of(abs(steps)) * _share_of_width(width)))
+        reach = self._reach(width, step)
+        ends = (middle - reach, middle + reach) if width < _WIDEST else (0.0, 1.0)
+        return middle, ends, in_millionths(-math.log(share * _share_of_width(width)))
 
-    def _share_of(self, steps: int) -> float:
-        """Prior probability of a middle so many steps off, on one side."""
-        near = 1.0 / ((steps + 1) * (steps + 2)) / (1.0 if steps == 0 else 2.0)
-        return 0.5 * near + 0.5 / (2 * math.ceil(1.0 / self.half) + 3)
+    def _place(self, middle: float) -> tuple[float, float, float]:
+        """The place that is told for a middle, the step of such places, and the prior probability of each."""
+        steps = round((middle - self.guess) / self.half)
+        if abs(steps) <= _NEAR:
+            return self.guess + steps * self.half, self.half, 0.5 / (2 * _NEAR + 1)
+        return round(middle * _COARSE) / _COARSE, 1.0 / _COARSE, 0.5 / (_COARSE + 1)
 
-    def _reach(self, width: int) -> float:
-        return (0.5 + _USUAL * _WIDER**width) * self.half
+    def _reach(self, width: int, step: float) -> float:
+        return 0.5 * step + _USUAL * _WIDER**width * self.half
 
     @property
     def usual(self) -> float:
         """Half-width of the interval that is told if the sealed one is as wide as expected."""
-        return self._reach(0)
+        return self._reach(0, self.half)
 
 
 def _share_of_width(width: int) -> float:
