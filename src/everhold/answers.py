@@ -124,7 +124,8 @@ class Answer(Display):
         if self.source == SILENT:
             return f"{unsealed or 'silent: told when the study is unsealed'}, charged {self.charged}, {left} left"
         if self.value is None or self.low is None or self.high is None:
-            return f"refused: what is left does not surely pay for it ({left} left)"
+            whose = "" if self.analyst is None else " of the allotment or the budget"
+            return f"refused: what is left{whose} does not surely pay for it ({left} left)"
         return (
             f"{rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, "
             f"charged {self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}"

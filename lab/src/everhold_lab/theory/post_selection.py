@@ -209,7 +209,7 @@ def selected_p_value(p_value: float, *, log_inverse_weight: float, dependence: D
         >>> told = 2 * math.log(94)
         >>> weight = float(tree.log_inverse_weight(asked=21, surprises=2, labels=told))
         >>> f"{selected_p_value(1e-9, log_inverse_weight=weight):.1g}"
-        '0.04'
+        '0.5'
     """
     _check_p_value(p_value)
     check_nonnegative("log_inverse_weight", log_inverse_weight)
