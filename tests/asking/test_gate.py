@@ -466,6 +466,56 @@ def test_a_gate_that_is_refused_leaves_no_champion_behind(holdout, monkeypatch):
     assert kept() == before
 
 
+def files_of(gate):
+    return sorted(
+        file.name for file in gate._champions.folder.iterdir() if "champion" in file.name or ".new" in file.name
+    )
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_predictions_as_objects_are_promoted_like_all_others(tmp_path, text):
+    """Were they refused only where they are promoted, a verdict would be told that nobody pays for."""
+    data, champion = world(0)
+    names = np.array(["no", "yes"], dtype=object)
+    labels = names[data["late"]] if text else data["late"]
+    with eh.Holdout.create(
+        f"sqlite:///{tmp_path}/study.db", "study", holdout={**data, "late": labels}, label="late", queries=1_000,
+        mechanism="guess_and_check", features="public",
+    ) as made:  # fmt: skip
+        first, real = (names[each] if text else each.astype(object) for each in (champion, data["late"]))
+        gate = made.gate(eh.accuracy, champion=first)
+        assert gate.challenge(real).promoted
+        assert files_of(gate) == sorted(
+            f"champion-{digest}" for digest in (gate.champion, gate.status()["first_champion"])
+        )
+
+
+def test_a_folder_that_cannot_be_written_tells_nothing(holdout, monkeypatch):
+    data, champion = world(0)
+    gate = holdout.gate(eh.accuracy, champion=champion)
+    before = holdout.status()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("everhold.sealing.champions.create_private", full)
+    said = []
+    for challenger in (data["late"], lucky(champion, 0.2, 1)):
+        with pytest.raises(eh.EverholdError, match="cannot be kept") as caught:
+            gate.challenge(challenger)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert holdout.status() == before
+
+
+def test_a_challenger_that_is_kept_leaves_no_file(holdout):
+    _, champion = world(0)
+    gate = holdout.gate(eh.accuracy, champion=champion)
+    before = files_of(gate)
+    assert not gate.challenge(lucky(champion, 0.2, 1)).promoted
+    assert files_of(gate) == before
+
+
 def test_a_challenge_is_never_silent(holdout):
     _, champion = world(0)
     gate = holdout.gate(eh.accuracy, champion=champion)

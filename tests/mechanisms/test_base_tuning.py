@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from everhold.dependence import Groups
+from everhold.guarantees.intervals.base import GroupSums
+from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import (
     GaussianMechanism,
@@ -17,6 +19,7 @@ from everhold.mechanisms import (
     Subsampling,
     Thresholdout,
 )
+from everhold.values.evaluation import UNIT
 
 WISHES = [(2_000, 50, 0.95), (20_000, 1_000, 0.9), (300_000, 20, 0.999)]
 
@@ -122,3 +125,18 @@ def test_groups_are_tuned_as_well_as_as_many_independent_rows(kind, together):
     alone = kind.tuned(rows=10_000, **wish).promise().radius
     groups = kind.tuned(rows=10_000 * together, dependence=Groups(together), **wish).promise().radius
     assert groups == pytest.approx(alone, rel=1e-4)
+
+
+def test_bets_on_very_unequal_groups_give_way_to_means():
+    """One group of 1,000 beside 19,000 of one row: bets would be half as wide again."""
+    groups = Groups.of_counts({1000: 1, 1: 19_000})
+    rng = np.random.default_rng(0)
+    sums = GroupSums(np.array([1, 1, 1000]), np.array([0, UNIT, 500 * UNIT]), np.array([9_500, 9_500, 1]), UNIT)
+    bets = GroupBetting(sizes=groups.counts, training=sums)
+    mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, dependence=groups)
+    assert mechanism.procedure_at(bets, 0.5, 11.4) == mechanism.procedure
+    even = Groups.of_counts({40: 500})
+    shares = np.round(40 * rng.beta(20, 20, 500)).astype(np.int64)
+    kinds, counts = np.unique(shares, return_counts=True)
+    alike = GroupBetting(even.counts, GroupSums(np.full(len(kinds), 40), kinds * UNIT, counts, UNIT))
+    assert replace(mechanism, dependence=even).procedure_at(alike, 0.5, 11.4) is alike

@@ -23,6 +23,7 @@ from everhold import (
 )
 from everhold.mechanisms import GuessAndCheck, base
 from everhold.planning import best_mechanism
+from everhold.sealing.configuration import mechanism_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,3 +275,13 @@ def test_a_missing_or_swapped_key_is_found(sealed):
 def test_equal_rows_have_different_fingerprints(sealed):
     (other,) = sealed.parent.glob("other-*")
     assert (sealed / "holdout.parquet").read_bytes() != (other / "holdout.parquet").read_bytes()
+
+
+def test_a_mechanism_of_another_version_does_not_go_on():
+    """Its surprises have told what this version would never let later questions pay for."""
+    mechanism = GuessAndCheck.tuned(rows=1_000, queries=10, overfits=1)
+    configuration = {"mechanism": mechanism.to_dict(), "dependence": mechanism.dependence.to_dict()}
+    assert mechanism_from(configuration) == mechanism
+    del configuration["mechanism"]["parameters"]["allowance"]
+    with pytest.raises(IntegrityError, match="another version of everhold made it.*nothing was charged"):
+        mechanism_from(configuration)

@@ -91,9 +91,7 @@ def declared_for(model: DependenceModel, sealed: Table) -> DependenceModel:
 def interval(mechanism: GuessAndCheck, average: float) -> tuple[float, float]:
     """What the mechanism excludes least of for the first question, had it released the average itself."""
     seen = np.array([average])
-    low, high = mechanism.not_excluded(
-        seen, seen, rows=mechanism.rows, log_inverse_level=mechanism._log_inverse_level(1, 0)
-    )
+    low, high = mechanism.not_excluded([mechanism.procedure], seen, seen, mechanism.nats([1], 0, 0.0))
     return float(low[0]), float(high[0])
 
 

@@ -90,6 +90,8 @@ class Gate:
                 return self._desk.ask(self._ready(challenger, gate), strict=strict)
             except Outdated:  # somebody else's challenger was promoted meanwhile
                 continue
+            finally:
+                self._champions.discard()
 
     def status(self) -> dict[str, Any]:
         """The gate in public facts: metric, margin, champion, what was challenged and promoted, what is left."""
@@ -109,7 +111,7 @@ class Gate:
         if champion.predictions is not None and challenger.predictions is not None:
             public = Candidate.prepared(self._metric, champion.predictions, None, desk.preparation)
         procedure = procedure_for_gain(challenger, champion, public, desk.preparation)
-        return Challenge(gate, challenger, champion, procedure, desk.schema, desk.mechanism, self._champions.keep)
+        return Challenge(gate, challenger, champion, procedure, desk.schema, desk.mechanism, self._champions)
 
     def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""

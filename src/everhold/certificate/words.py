@@ -211,10 +211,14 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
         "If even one question was chosen after an answer was seen, nothing is promised about that question."
     )  # fmt: skip
     if promise["overfits"] is not None:
-        said.append("An overfit is an answer that came from the sealed rows because the guess was not confirmed.")
-    if promise["spends_only_beyond"]:
+        promotion = ", or the promotion of a challenger" if kind.unsealable else ""
         said.append(
-            "With the same probability, within the plan, an overfit is charged only where the guess is at least "
+            f"An overfit is an answer that came from the sealed rows because the guess was not confirmed{promotion}."
+        )
+    if promise["spends_only_beyond"]:
+        whom = "to a mean " if kind.unsealable else ""
+        said.append(
+            f"With the same probability, within the plan, an overfit is charged {whom}only where the guess is at least "
             f"{at_least(promise['spends_only_beyond'])} away from {_value(rows)}."
         )
     return said

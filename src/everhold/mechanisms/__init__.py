@@ -62,7 +62,13 @@ def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceMode
 
     Raises:
         KeyError: If there is no mechanism of that name, or something is missing.
-        ValueError: If its parameters make no sense.
+        ValueError: If its parameters make no sense, or are those of another version of it.
     """
     shared = {name: described[name] for name in ("rows", "queries", "confidence", "unit")}
-    return MECHANISMS[described["mechanism"]](**shared, **described["parameters"], dependence=dependence)
+    made = MECHANISMS[described["mechanism"]](**shared, **described["parameters"], dependence=dependence)
+    if made.parameters().keys() != described["parameters"].keys():
+        raise ValueError(
+            f"{made.name} has the parameters {', '.join(made.parameters())}, and {', '.join(described['parameters'])} "
+            "are given: another version of everhold made it, with another promise"
+        )
+    return made

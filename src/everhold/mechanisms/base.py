@@ -388,6 +388,10 @@ class Mechanism(ABC):
         """The price of a question whose guess (in units of a mean) and procedure are known; here of any."""
         return self.quote(state)
 
+    def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
+        """The procedure of a question at its node; here always the one in force."""
+        return self.in_force(procedure)
+
     def in_force(self, procedure: Procedure) -> Procedure:
         """The procedure by which the interval of a question is really made; see `not_excluded`."""
         return procedure if isinstance(procedure, OfMeans) else self.procedure

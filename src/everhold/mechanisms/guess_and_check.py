@@ -298,6 +298,23 @@ class GuessAndCheck(ChecksGuesses):
         """
         return self.procedure if self.slack and procedure.needs in ("cells", "groups") else procedure
 
+    def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
+        """The procedure of a question at its node: bets only where they are expected to be no wider than means alone.
+
+        Very unequal groups, and levels that are rare for the number of units, cost bets more than the spread saves.
+
+        Args:
+            procedure: As public facts would have it.
+            guess: In units of a mean; negative where there is none.
+            nats: ln(1 / level).
+        """
+        procedure = self.in_force(procedure)
+        if procedure.needs not in ("cells", "groups"):
+            return procedure
+        place = guess if guess >= 0.0 else 0.5
+        (low, high), (least, most) = (each.expected(place, nats) for each in (procedure, self.procedure))
+        return procedure if high - low <= most - least else self.procedure
+
     def expected(self, state: State, guess: float, procedure: Procedure | None = None) -> Expected:
         """What the next answer to a question with this guess would look like, from public facts.
 
@@ -306,7 +323,8 @@ class GuessAndCheck(ChecksGuesses):
             guess: In units of a mean over [0, 1].
             procedure: The question's; by default that of any mean of values in [0, 1].
         """
-        procedure, nats = self.in_force(procedure or self.procedure), float(self._next_nats(state)[0])
+        nats = float(self._next_nats(state)[0])
+        procedure = self.procedure_at(procedure or self.procedure, guess, nats)
         confirmed, likely = self.told_of_guess(procedure, guess, nats), procedure.expected(guess, nats)
         if isinstance(procedure, OfMeans):
             furthest = procedure.honest(guess, self.allowance)[1]
@@ -459,6 +477,9 @@ class GuessAndCheck(ChecksGuesses):
             return REFUSED
         expected = self.expected(state, guess, procedure)
         confirmed, released, unsealed = map(_half, (expected.confirmed, expected.released, expected.unsealed))
+        widest = self.quote(state).radius_if_charged  # of any mean that the sealed rows may have
+        if isinstance(self.in_force(procedure), OfMeans) and widest is not None:
+            released = widest
         return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed)
 
     def remaining(self, state: State) -> dict[str, int]:
@@ -496,7 +517,11 @@ class _Run:
     @classmethod
     def of(cls, mechanism: GuessAndCheck, questions: Evaluations, nats: NDArray[np.float64]) -> _Run:
         """Look at all of them."""
-        count, procedures = len(nats), mechanism.procedures_of(questions)
+        count, procedures = len(nats), list(mechanism.procedures_of(questions))
+        if questions.margins is None:
+            guesses = questions.guesses / mechanism.steps
+            at = zip(procedures, guesses.tolist(), nats.tolist(), strict=False)
+            procedures = [mechanism.procedure_at(*each) for each in at]
         run = cls(
             mechanism, questions, procedures, nats, questions.totals.sum(axis=1), np.empty((count, 3)),
             np.empty((count, 2)), np.zeros(count, dtype=bool),

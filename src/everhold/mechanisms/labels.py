@@ -117,8 +117,8 @@ class Offsets:
 
     @property
     def usual(self) -> float:
-        """Half-width of the interval that is told if the sealed one is as wide as expected."""
-        return self._reach(0, self.half)
+        """Half-width of the interval that is told if the sealed one is as wide as expected, however far off it is."""
+        return self._reach(0, max(self.half, 1.0 / _COARSE))
 
 
 def _share_of_width(width: int) -> float:

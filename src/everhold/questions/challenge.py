@@ -34,7 +34,7 @@ from everhold.mechanisms.evaluations import Evaluations
 from everhold.questions.metrics import LabelQuery, accuracy, brier, error
 from everhold.questions.question import MOST_SHOWN, Outdated, Pricing, Ready, Told, digest
 from everhold.questions.risk import risk
-from everhold.sealing.champions import Champion
+from everhold.sealing.champions import Champion, Champions, Written
 from everhold.sealing.sums import cells_of
 from everhold.values.evaluation import clip_to_grid
 
@@ -204,7 +204,7 @@ class Candidate:
         values = bound.training_values
         if values is None and bound.training is not None and preparation.training is not None:
             values = preparation.training.row_values(bound, unit=preparation.mechanism.unit)
-        return cls(bound, np.asarray(query.predictions) if bound.by_position else None, values)
+        return cls(bound, query.given(preparation.schema), values)
 
     @property
     def digest(self) -> str:
@@ -254,7 +254,7 @@ class Challenge(Ready[Verdict]):
         procedure: How the interval of the mean gain is made; decided by public facts.
         schema: What is known of the rows.
         mechanism: The mechanism that answers.
-        keep: Keeps the challenger durably, in case it is promoted.
+        champions: Where champions are kept.
     """
 
     gate: GateAccount
@@ -263,7 +263,7 @@ class Challenge(Ready[Verdict]):
     procedure: Procedure
     schema: Schema
     mechanism: Mechanism
-    keep: Callable[[Champion], None] = field(repr=False)
+    champions: Champions = field(repr=False)
 
     def silently(self) -> Self:
         """Refused: a gate that told nothing could not go on with whoever is better.
@@ -315,10 +315,11 @@ class Challenge(Ready[Verdict]):
             raise Outdated
         return min(count, now.left)
 
-    def look(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, NDArray[np.int64]]:
-        """The exact sum of the paired row values, and the challenger's own, in case it is promoted."""
+    def look(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, Written]:
+        """The exact sum of the paired row values, and the challenger's file, in case it is promoted."""
         unit, procedure = self.mechanism.unit, self.procedure
         values = sealed.row_values(self.candidate.bound, unit=unit)
+        written = self.champions.written(self.candidate.as_champion(values))  # for every verdict: failing tells nothing
         both = paired(values, self.champion.values, rises=self.candidate.rises, unit=unit)
         total, seen = sealed.summary(
             procedure.needs, both, group_by=self.mechanism.dependence.group_column, unit=unit
@@ -332,21 +333,20 @@ class Challenge(Ready[Verdict]):
             seen=[seen],
             margins=np.array([(1.0 + self.gate.margin) / 2.0 + self.mechanism.row_step]),  # what the grid may hide
         )
-        return evaluations, values
+        return evaluations, written
 
     def draw(
-        self, state: State, seen: tuple[Evaluations, NDArray[np.int64]], rows: list[int], noise: Noise
+        self, state: State, seen: tuple[Evaluations, Written], rows: list[int], noise: Noise
     ) -> tuple[State, list[Outcome]]:
         """The mechanism's verdict; whoever is promoted is kept before anybody hears of it.
 
         The entry says what made the limit: the node's level, all of which is on one side, and the stakes for it.
         """
-        evaluations, values = seen
+        evaluations, written = seen
         state, replies = self.mechanism.answer_many(state, evaluations.some(rows), noise)
         source = Source(int(replies.sources[0])).name.lower()
         promoted = source == PROMOTED
-        if promoted:
-            self.keep(self.candidate.as_champion(values))
+        self.champions.settle(written, kept=promoted)
         low = self.gate.margin if promoted else None
         answer: dict[str, Any] = {"value": None, "low": low, "high": None, "source": source}
         nats = float(replies.nats[0])

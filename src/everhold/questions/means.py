@@ -19,18 +19,19 @@ from everhold.estimand import about_of, marked
 from everhold.ledger import Outcome
 from everhold.ledger import Question as Asked
 from everhold.mechanisms import Source
+from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.questions.procedures import how_made, what_narrows
 from everhold.questions.question import MOST_SHOWN, Pricing, Question, Ready, Told, paying
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Self
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry
     from everhold.mechanisms import Mechanism, State
-    from everhold.mechanisms.base import Quote, Replies
+    from everhold.mechanisms.base import Replies
     from everhold.privacy.noise import Noise
     from everhold.questions.preparation import Preparation
     from everhold.sealing.table import StoredRows
@@ -163,7 +164,7 @@ class Means(Ready[Result]):
         answer: dict[str, Any] = dict.fromkeys(names) if math.isnan(told[0]) else dict(zip(names, told, strict=True))
         answer["source"] = "training" if trained else source.name.lower()
         if mean.procedure is not None and not math.isnan(nats):
-            procedure = self.mechanism.in_force(mean.procedure)
+            procedure = self.mechanism.procedure_at(mean.procedure, mean.guess / self.mechanism.steps, nats)
             answer["node"] = {"by": procedure.name, "nats": nats, **procedure.stakes(nats)}
         if self.mechanism.needs_guess and not self.silent:
             answer["estimate"] = None if mean.estimate < 0 else mean.estimate / self.mechanism.steps
@@ -187,8 +188,7 @@ class Means(Ready[Result]):
         value, low, high = _in_units(bound, kept["value"], kept["low"], kept["high"], row_step=step)
         sealed, sealed_low, sealed_high = _in_units(bound, *entry.sealed or (None, None, None), row_step=step)
         made, narrower = self.mechanism.rows_worth(), ""
-        if mean.procedure is not None:
-            procedure = self.mechanism.in_force(mean.procedure)
+        if (procedure := self._made_by(mean, kept)) is not None:
             needed = f" {made}" if self.mechanism.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
             narrower = what_narrows(procedure, self.mechanism, kept["source"])
@@ -198,6 +198,14 @@ class Means(Ready[Result]):
             made, told.analyst, about, bound.shown,
             sealed, sealed_low, sealed_high, narrower,
         )  # fmt: skip
+
+    def _made_by(self, mean: Prepared, kept: Mapping[str, Any]) -> Procedure | None:
+        """The procedure that made a stored interval; None if nobody knows it any more."""
+        if mean.procedure is None:
+            return None
+        by = kept.get("node", {}).get("by")
+        candidates = [self.mechanism.in_force(mean.procedure), self.mechanism.procedure]
+        return next((each for each in candidates if by in (None, each.name)), None)
 
     def refusal(self, question: str, told: Told, *, about: str | None, shown: str = "") -> Answer:
         """The answer to what was refused, of which the ledger knows nothing."""
@@ -219,7 +227,7 @@ class OneMean(Means[Answer]):
         """Its price, in its own units."""
         (mean,), (entry,) = self.prepared, stored
         bound, before, width = mean.bound, entry is not None, abs(mean.bound.at_one - mean.bound.at_zero)
-        price = self._price(mean, state)
+        price = self._price(mean, state) if entry is None else _as_stored(entry)
         return QuotedPrice(
             question=bound.question,
             radius=None if price.radius is None else price.radius * width,
@@ -252,6 +260,13 @@ class Batch(Means["list[Answer]"]):
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Not offered: the questions are quoted one by one."""
         raise NotImplementedError
+
+
+def _as_stored(entry: Entry) -> Quote:
+    """What is told again, in units of a mean; nothing of a silent question."""
+    low, high = entry.answer["low"], entry.answer["high"]
+    half = None if low is None or high is None else (high - low) / 2.0
+    return Quote(half, half, 0, 0, refused=False)
 
 
 def _in_units(

@@ -114,6 +114,12 @@ class LabelQuery(Query):
             training = self._against(known, label)
         return {"predictions": _digest(sealed)}, self._against(sealed, label), training, (label,)
 
+    def given(self, schema: Schema) -> NDArray[Any] | None:
+        """Checked predictions for the sealed rows, plain numbers or text; None where an estimator makes them."""
+        if not self._by_position:
+            return None
+        return self._checked(self.predictions, schema.rows, schema, what="the predictions")
+
     def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
         checked = self._checked(predictions, rows, schema, what=what)
         self._check(checked, schema, what=what)

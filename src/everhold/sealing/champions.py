@@ -7,6 +7,7 @@ as secret as the rows.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import io
 import os
@@ -53,6 +54,19 @@ class Champion:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A file of what may become a champion.
+
+    Attributes:
+        path: Where it lies.
+        champion: What is in it. Secret.
+    """
+
+    path: Path
+    champion: Champion = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Champions:
     """The files of one holdout's champions.
 
@@ -67,6 +81,7 @@ class Champions:
     rows: int
     _key: bytes = field(repr=False)
     _latest: dict[str, Champion] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _unsettled: set[Path] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, folder: Path, *, holdout: str, rows: int, seal_key: bytes) -> Champions:
@@ -79,12 +94,22 @@ class Champions:
         Raises:
             IntegrityError: If its file is missing or was altered. Nothing is charged.
         """
-        if digest not in self._latest:
-            self._remember(self._read(digest))
-        return self._latest[digest]
+        found = self._latest.get(digest)
+        if found is None:
+            found = self._read(digest)
+            self._remember(found)
+        return found
 
     def keep(self, champion: Champion) -> None:
         """Write a champion durably, readable by its owner alone; what is there under its name is replaced.
+
+        Raises:
+            EverholdError: If it cannot be written.
+        """
+        self.settle(self.written(champion), kept=True)
+
+    def written(self, champion: Champion) -> Written:
+        """Write what may become a champion durably, under a name of no meaning, until it is settled or discarded.
 
         Raises:
             EverholdError: If it cannot be written.
@@ -93,21 +118,36 @@ class Champions:
         packed = io.BytesIO()
         np.savez_compressed(packed, allow_pickle=False, **{name: a for name, a in named.items() if a is not None})
         content = packed.getvalue()
-        written = self.folder / f"{secrets.token_hex(8)}.new"
+        path = self.folder / f"{secrets.token_hex(8)}.new"
+        self._unsettled.add(path)
         try:
-            descriptor = create_private(written)
-            with os.fdopen(descriptor, "wb") as file:
+            with os.fdopen(create_private(path), "wb") as file:
                 file.write(self._seal(champion.digest, content) + content)
                 file.flush()
                 os.fsync(file.fileno())
-            written.replace(self._path(champion.digest))
         except OSError as fault:
-            written.unlink(missing_ok=True)
+            self.discard()
             raise EverholdError(
                 f"the champion of the gate cannot be kept beside the sealed rows: {fault.strerror}; expected a "
                 "writable folder with room; nothing was charged; make room and challenge again"
             ) from None
-        self._remember(champion)
+        return Written(path, champion)
+
+    def settle(self, written: Written, *, kept: bool) -> None:
+        """Give what was written its name as a champion, or remove it."""
+        if kept:
+            written.path.replace(self._path(written.champion.digest))
+            self._unsettled.discard(written.path)
+            self._remember(written.champion)
+        else:
+            self.discard()
+
+    def discard(self) -> None:
+        """Remove what was written and is no champion."""
+        for path in list(self._unsettled):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+            self._unsettled.discard(path)
 
     def _read(self, digest: str) -> Champion:
         path = self._path(digest)

@@ -92,8 +92,18 @@ def check_settings(configuration: dict[str, Any]) -> None:
 
 
 def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
-    """The mechanism as it was at creation."""
-    return mechanism_from_dict(configuration["mechanism"], dependence_from_dict(configuration["dependence"]))
+    """The mechanism as it was at creation.
+
+    Raises:
+        IntegrityError: If its parameters are not this version's: then nobody could keep its promise.
+    """
+    try:
+        return mechanism_from_dict(configuration["mechanism"], dependence_from_dict(configuration["dependence"]))
+    except ValueError as reason:
+        raise IntegrityError(
+            f"the recorded mechanism cannot go on: {reason}; nothing was charged; open the holdout with the version "
+            "that made it, or seal new rows"
+        ) from None
 
 
 def schema_from(configuration: dict[str, Any]) -> Schema:
