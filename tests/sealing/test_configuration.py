@@ -283,5 +283,5 @@ def test_a_mechanism_of_another_version_does_not_go_on():
     configuration = {"mechanism": mechanism.to_dict(), "dependence": mechanism.dependence.to_dict()}
     assert mechanism_from(configuration) == mechanism
     del configuration["mechanism"]["parameters"]["allowance"]
-    with pytest.raises(IntegrityError, match="another version of everhold made it.*nothing was charged"):
+    with pytest.raises(IntegrityError, match=r"another version of everhold made it.*nothing was charged"):
         mechanism_from(configuration)
