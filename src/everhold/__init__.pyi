@@ -58,6 +58,8 @@ from everhold.questions.moments import variance as variance
 from everhold.questions.quantile import quantile as quantile
 from everhold.questions.ranking_scores import auc as auc
 from everhold.questions.ranking_scores import f1 as f1
+from everhold.questions.rates import precision as precision
+from everhold.questions.rates import recall as recall
 from everhold.questions.ratio import ratio as ratio
 from everhold.questions.risk import risk as risk
 from everhold.questions.synthesis import synthesize as synthesize

@@ -118,6 +118,8 @@ KINDS = (
          {**_TRAINED, **same("positives", "negatives")}, tolerant=True, recorded=("auc",), loss="noise"),
     Kind("f1", "ranking_scores", Form.PREDICTIONS, "The F1 of the labels in a file.", {**_TRAINED, **same("least")},
          tolerant=True, recorded=("f1",), loss="noise"),
+    Kind("precision", "rates", Form.PREDICTIONS, "The share of what a file labels 1 that is.", _TRAINED),
+    Kind("recall", "rates", Form.PREDICTIONS, "The share of the rows with label 1 that a file labels 1.", _TRAINED),
     Kind("gradient", "gradient", Form.CODE, "The mean of a vector that a Python function computes from each row.",
          same("dimension", "clip", "columns", called="name"), tolerant=True, recorded=("gradient",), loss="noise"),
     Kind("low_sensitivity", "low_sensitivity", Form.CODE,
