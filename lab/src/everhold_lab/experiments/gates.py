@@ -53,8 +53,9 @@ class Gates(Experiment):
         "An agent changes a champion a little, again and again, and a gate on sealed rows says whether the challenger "
         "is promoted. Nearly all challengers turn predictions round where labels are coins, so they are no better for "
         "new labels, however lucky they are on the sealed ones; a few are real steps. The agent climbs from whatever "
-        "was promoted, or boosts: it votes with several of its latest challengers. A wrong promotion is one that is no "
-        "better for new labels. Without the protection each challenger is judged as if it were the only one."
+        "was promoted, or boosts: what its latest promotions turned round stays, and new coins are turned beside it. "
+        "A wrong promotion is one that is no better for new labels. Without the protection each challenger is judged "
+        "as if it were the only one."
     )
     repetitions: ClassVar[int] = 200
 
@@ -226,7 +227,7 @@ class _Game:
         return mended
 
     def _luck(self, *, boosting: bool) -> Rows:
-        """Rows whose labels are coins: a random set of them, and for boosting half of it from what was promoted."""
+        """Rows whose labels are coins: a random set; for boosting, none that the latest promotions turned."""
         count = int(self.sizes.rows * self.sizes.disagreement * self.rng.choice([0.02, 0.2, 1.0]))
         coins = self._pools[1]
         drawn = self.rng.choice(coins, max(min(count, len(coins)), 1), replace=False)
