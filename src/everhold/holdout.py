@@ -79,15 +79,7 @@ __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
 _NOT_KEPT = (None, None, None)
 _SOME = ("estimate", "guess", "within")  # told of some questions only
-_TOLD = (
-    "value",
-    "low",
-    "high",
-    "source",
-    "estimate",
-    "guess",
-    "within",
-)  # of an entry; a table's rounds are its own matter
+_TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rounds are its own matter
 
 
 @errors_leave_frames_behind

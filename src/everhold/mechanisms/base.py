@@ -99,6 +99,7 @@ class Replies:
         sealed: Shape (questions, 3): sealed mean, and both ends of what it leaves possible, told when the study is
             unsealed; nan where nothing can be. Secret.
         nats: ln(1 / level) of each interval; nan where questions have no level of their own.
+        procedures: How each interval was made, shape (questions,); None where the mechanism decided alone.
     """
 
     values: NDArray[np.float64]
@@ -108,6 +109,7 @@ class Replies:
     charged: NDArray[np.int64]
     sealed: NDArray[np.float64] = field(repr=False)
     nats: NDArray[np.float64]
+    procedures: list[Procedure | None]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -117,7 +119,7 @@ class Replies:
         """``count`` refusals, to be filled in where there is an answer."""
         values, lows, highs, nats = np.full((4, count), np.nan)
         sources, charged = np.full(count, Source.REFUSED, np.int8), np.zeros(count, np.int64)
-        return cls(values, lows, highs, sources, charged, np.full((count, 3), np.nan), nats)
+        return cls(values, lows, highs, sources, charged, np.full((count, 3), np.nan), nats, [None] * count)
 
     def put(
         self,
@@ -363,30 +365,34 @@ class Mechanism(ABC):
         """Why a question cannot be asked of it, whatever is left; empty if it can, and most take all."""
         return ""
 
-    def surely_answers(self, state: State, most: int) -> int:
+    def surely_answers(
+        self, state: State, most: int, procedures: Sequence[Procedure] = (), *, silent: bool = False
+    ) -> int:
         """How many of the next ``most`` new questions are answered, whatever the sealed rows say to each of them.
 
         From public state alone, so that whether a question is refused is known before anybody looks at the sealed
         rows. 0 if and only if the next question is refused, for any ``most`` of at least 1.
+
+        Args:
+            state: Before.
+            most: That are of interest.
+            procedures: Theirs, if known: with some of them more may be sure.
+            silent: Whether nothing is told of them.
         """
         return min(most, max(self.queries - state.asked, 0))
 
-    def surely_answers_those(
-        self, state: State, most: int, procedures: Sequence[Procedure], *, silent: bool = False
-    ) -> int:
-        """`surely_answers` for such procedures, with which more may be sure; nothing is told of silent questions."""
-        return self.surely_answers(state, most)
+    def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
+        """The price of the next question, from public state alone; here every answer costs as much as planned.
 
-    def quote(self, state: State) -> Quote:
-        """The price of the next question, from public state alone; here every answer costs as much as planned."""
+        Args:
+            state: Before.
+            guess: Its guess in units of a mean, if known.
+            procedure: Its procedure, if known.
+        """
         if not self.surely_answers(state, 1):
             return REFUSED
         radius = self.promise().radius
         return Quote(radius, radius, self.most_charged, self.most_charged, refused=False)
-
-    def quote_for(self, state: State, guess: float, procedure: Procedure) -> Quote:
-        """The price of a question whose guess (in units of a mean) and procedure are known; here of any."""
-        return self.quote(state)
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
         """The procedure of a question at its node; here always the one in force."""

@@ -296,7 +296,7 @@ class GuessAndCheck(ChecksGuesses):
         The width of an interval that depends on the sealed spread is not known beforehand, so nobody could promise
         that near guesses are no surprises.
         """
-        return self.procedure if self.slack and procedure.needs in ("cells", "groups") else procedure
+        return self.procedure if self.slack and _bets_on_means(procedure) else procedure
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
         """The procedure of a question at its node: bets only where they are expected to be no wider than means alone.
@@ -309,7 +309,7 @@ class GuessAndCheck(ChecksGuesses):
             nats: ln(1 / level).
         """
         procedure = self.in_force(procedure)
-        if procedure.needs not in ("cells", "groups"):
+        if not _bets_on_means(procedure):
             return procedure
         place = guess if guess >= 0.0 else 0.5
         (low, high), (least, most) = (each.expected(place, nats) for each in (procedure, self.procedure))
@@ -349,25 +349,15 @@ class GuessAndCheck(ChecksGuesses):
             low, high = self.told_of_guesses(procedure, np.array([guess]), np.array([nats]))
             return float(low[0]), float(high[0])
         reach = self.allowance * procedure.standard_error(guess)
-        if isinstance(procedure, BoundedDifferences):
-            return self._told_of_statistic(procedure, guess, nats, reach)
+        if self.slack and isinstance(
+            procedure, BoundedDifferences
+        ):  # whatever near guesses leave possible, as of means
+            reach = max(reach, self.slack * (self.tolerance - self.rounding) + procedure.reach(nats))
         least, most = procedure.expected(guess, nats)
         least, most = least - reach, most + reach
-        if procedure.needs in ("pairs", "group_pairs"):  # of however few rows; the tolerance is for all of them
-            return max(least - self.rounding, 0.0), min(most + self.rounding, 1.0)
-        return self._within_tolerance(guess, least, most)
-
-    def _told_of_statistic(
-        self, procedure: BoundedDifferences, guess: float, nats: float, honest: float
-    ) -> tuple[float, float]:
-        """Of a width that is known before the look, and has nothing to do with the tolerance, which is for means.
-
-        With a slack it holds whatever a guess that is near enough leaves possible, as for means.
-        """
-        reach = procedure.reach(nats)
-        spared = self.slack * (self.tolerance - self.rounding) + reach if self.slack else 0.0
-        far = reach + max(honest, spared) + self.rounding
-        return max(guess - far, 0.0), min(guess + far, 1.0)
+        if procedure.of_all_rows:
+            return self._within_tolerance(guess, least, most)
+        return max(least - self.rounding, 0.0), min(most + self.rounding, 1.0)
 
     def told_of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
         """`told_of_guess` for questions whose intervals are functions of the sealed mean, shape (questions,) each.
@@ -434,14 +424,10 @@ class GuessAndCheck(ChecksGuesses):
         low, high = self.told_of_guess(self.yes_no_procedure, at, quiet)
         return (high - low) / 2.0
 
-    def surely_answers(self, state: State, most: int) -> int:
-        """As long as there is room after any number of surprises of any label."""
-        return self.surely_answers_those(state, most, ())
-
-    def surely_answers_those(
-        self, state: State, most: int, procedures: Sequence[Procedure], *, silent: bool = False
+    def surely_answers(
+        self, state: State, most: int, procedures: Sequence[Procedure] = (), *, silent: bool = False
     ) -> int:
-        """See `Mechanism.surely_answers_those`; foresees no more than `_MOST_FORESEEN` questions."""
+        """As long as there is room after any number of surprises; foresees no more than `_MOST_FORESEEN` questions."""
         if silent:
             return _leading(self._has_room(self._next_nats(state, min(most, _MOST_FORESEEN))))
         of_means = bool(procedures) and all(isinstance(self.in_force(each), OfMeans) for each in procedures)
@@ -462,25 +448,25 @@ class GuessAndCheck(ChecksGuesses):
         room = self._has_room(self.nats(state.asked + 1 + before, state.charged + surprises, labels))
         return _leading(np.all(room, axis=1))
 
-    def quote(self, state: State) -> Quote:
-        """Half-widths of the hardest question now, if the guess holds or if it does not."""
+    def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
+        """Half-widths if the guess holds or if it does not; the one unsealed is that of sealed rows like the guess."""
+        hardest = self._quote_of_hardest(state)
+        if hardest.refused or guess is None or procedure is None:
+            return hardest
+        expected = self.expected(state, guess, procedure)
+        confirmed, released, unsealed = map(_half, (expected.confirmed, expected.released, expected.unsealed))
+        if isinstance(self.in_force(procedure), OfMeans) and hardest.radius_if_charged is not None:
+            released = hardest.radius_if_charged  # of any mean that the sealed rows may have
+        return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed)
+
+    def _quote_of_hardest(self, state: State) -> Quote:
+        """Of a yes-or-no question whose guess is 1/2."""
         nats = self._next_nats(state)
         if not self._has_room(nats)[0]:
             return REFUSED
         concentration = float(self._concentration(nats)[0]) + self.rounding
         confirmed = concentration + float(self._allowed(concentration - self.rounding))
         return Quote(confirmed, concentration + 0.25 * math.pi / self.grid, 0, 1, refused=False)
-
-    def quote_for(self, state: State, guess: float, procedure: Procedure) -> Quote:
-        """See `Mechanism.quote_for`; the half-width unsealed is that of sealed rows like the guess."""
-        if self.quote(state).refused:
-            return REFUSED
-        expected = self.expected(state, guess, procedure)
-        confirmed, released, unsealed = map(_half, (expected.confirmed, expected.released, expected.unsealed))
-        widest = self.quote(state).radius_if_charged  # of any mean that the sealed rows may have
-        if isinstance(self.in_force(procedure), OfMeans) and widest is not None:
-            released = widest
-        return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed)
 
     def remaining(self, state: State) -> dict[str, int]:
         """Planned questions left, and how many more surprises the tolerance survives while they are asked."""
@@ -584,6 +570,7 @@ class _Run:
         """Replies to the first questions, none of which is a surprise."""
         where = slice(start, start + count)
         replies.sealed[where], replies.nats[where] = np.clip(self.sealed[:count], 0.0, 1.0), self.nats[:count]
+        replies.procedures[where] = self.procedures[:count]
         if self.questions.silent:
             replies.sources[where] = Source.SILENT
             return
@@ -597,7 +584,8 @@ class _Run:
         """The reply to a surprise; returns what its label costs, in millionths of a nat."""
         where, mechanism, nats = slice(position, position + 1), self.mechanism, float(self.nats[place])
         replies.sealed[position], replies.nats[position] = np.clip(self.sealed[place], 0.0, 1.0), nats
-        procedure, source, cost = self.procedures[place], Source.HOLDOUT, 0
+        replies.procedures[position] = procedure = self.procedures[place]
+        source, cost = Source.HOLDOUT, 0
         if self._is_challenge(place) and self.questions.margins is not None:
             value, source = float(self.questions.margins[place]), Source.PROMOTED
             low, high = value, 1.0
@@ -625,6 +613,11 @@ def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: 
             break
         chunk *= 4
     return min(found, _MOST_OVERFITS_COUNTED)
+
+
+def _bets_on_means(procedure: Procedure) -> bool:
+    """Whether it is about a mean over all rows, and as wide as the sealed values spread."""
+    return procedure.of_all_rows and not procedure.width_is_known
 
 
 def _half(interval: tuple[float, float]) -> float:

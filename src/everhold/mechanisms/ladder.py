@@ -242,7 +242,7 @@ class Ladder(Mechanism):
         details = {"step": self._step, "concentration": reach - self.rounding}
         return self._promised(self._step + reach, {**details, "radius_of_a_new_best": 0.5 / self.grid + reach})
 
-    def quote(self, state: State) -> Quote:
+    def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
         """Half-width of the next answer about the submission itself: up to 1 where the best so far stands."""
         if not self.surely_answers(state, 1):
             return REFUSED

@@ -17,11 +17,12 @@ from everhold.mechanisms.selection import ExponentialMechanism
 from everhold.privacy.curves import ZeroConcentratedCurve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
 
@@ -213,7 +214,9 @@ class PrivacyBudget(GaussianNoise):
         """Whether one more question of this price would be answered."""
         return self.affords(state, price) > 0
 
-    def surely_answers(self, state: State, most: int) -> int:
+    def surely_answers(
+        self, state: State, most: int, procedures: Sequence[Procedure] = (), *, silent: bool = False
+    ) -> int:
         """Means at the planned scale."""
         return min(most, self.affords(state, CREDITS))
 

@@ -18,6 +18,9 @@ from everhold.mechanisms.thresholdout_tuning import Scales, best_scales
 from everhold.privacy.curves import PureCurve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.privacy.noise import Noise
 
@@ -232,11 +235,13 @@ class Thresholdout(ChecksGuesses, Transferred):
         radius, privacy = self.threshold + error.total + self.rounding, (self.curve().epsilon(0.0), 0.0)
         return self._promised(radius, details, privacy=privacy, spends_only_beyond=beyond)
 
-    def surely_answers(self, state: State, most: int) -> int:
+    def surely_answers(
+        self, state: State, most: int, procedures: Sequence[Procedure] = (), *, silent: bool = False
+    ) -> int:
         """Each of them may spend an overfit."""
         return min(super().surely_answers(state, most), max(self.overfits - state.charged, 0))
 
-    def quote(self, state: State) -> Quote:
+    def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
         """The radius is the same whether the guess holds or not."""
         if not self.surely_answers(state, 1):
             return REFUSED

@@ -163,8 +163,7 @@ class Means(Ready[Result]):
         names = ("value", "low", "high")
         answer: dict[str, Any] = dict.fromkeys(names) if math.isnan(told[0]) else dict(zip(names, told, strict=True))
         answer["source"] = "training" if trained else source.name.lower()
-        if mean.procedure is not None and not math.isnan(nats):
-            procedure = self.mechanism.procedure_at(mean.procedure, mean.guess / self.mechanism.steps, nats)
+        if (procedure := replies.procedures[place]) is not None:
             answer["node"] = {"by": procedure.name, "nats": nats, **procedure.stakes(nats)}
         if self.mechanism.needs_guess and not self.silent:
             answer["estimate"] = None if mean.estimate < 0 else mean.estimate / self.mechanism.steps
@@ -244,9 +243,8 @@ class OneMean(Means[Answer]):
         """In units of a mean over [0, 1]."""
         if mean.tolerance == mean.tolerance:
             return paying(self.mechanism).quote_at(state, mean.tolerance)
-        if mean.procedure is None or mean.guess < 0:
-            return self.mechanism.quote(state)
-        return self.mechanism.quote_for(state, mean.guess / self.mechanism.steps, mean.procedure)
+        guess = None if mean.guess < 0 else mean.guess / self.mechanism.steps
+        return self.mechanism.quote(state, guess=guess, procedure=mean.procedure)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class Pricing:
     @classmethod
     def planned(cls, mechanism: Mechanism, procedures: Sequence[Procedure], *, silent: bool = False) -> Pricing:
         """Of means that the mechanism answers as planned; where nothing is told, nothing is charged."""
-        sure = partial(mechanism.surely_answers_those, procedures=procedures, silent=silent)
+        sure = partial(mechanism.surely_answers, procedures=procedures, silent=silent)
         return cls(0 if silent else mechanism.most_charged, sure)
 
     @classmethod

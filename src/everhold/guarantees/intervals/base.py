@@ -90,12 +90,16 @@ class Procedure(ABC):
             ``"cells"`` (`Cells`), sums of ``"groups"`` (`GroupSums`), ``"pairs"`` of numerator and denominator by row
             or ``"group_pairs"`` by group (`Pairs`), or a ``"statistic"`` of all rows, a number in [0, 1].
         why: In one sentence, why it holds, for `explain`.
+        width_is_known: Whether the width of an interval is known before the look, from level and guess.
+        of_all_rows: Whether it is about a mean over all rows, which a promised tolerance binds.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     needs: ClassVar[Needs]
     why: ClassVar[str]
+    width_is_known: ClassVar[bool] = False
+    of_all_rows: ClassVar[bool] = True
 
     @abstractmethod
     def interval(self, seen: Any, nats: float) -> tuple[float, float]:

@@ -18,9 +18,13 @@ from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Needs, P
 from everhold.guarantees.intervals.capital import Units, best_stake, upper_end
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-__all__ = ["Bets", "Betting", "GroupBetting", "Prediction", "refuse_larger", "side_of"]
+    from everhold.guarantees.intervals.base import Pairs
+
+__all__ = ["Bets", "Betting", "GroupBetting", "OfGroups", "Prediction", "refuse_larger", "side_of"]
 
 _CLASSES = 256  # of training units by residual, and no more than so many for the choice of a stake
 _FEW_CLASSES = 64
@@ -214,21 +218,14 @@ class Betting(Bets):
 
 
 @dataclass(frozen=True)
-class GroupBetting(Bets):
-    """Bets on the sums of groups of rows; rows of one group may depend on each other in any way.
+class OfGroups(Bets):
+    """Bets on independent groups of rows; rows of one group may depend on each other in any way.
 
     Attributes:
         sizes: Pairs of a size and the number of sealed groups of that size; public.
-        training: Sums of the training groups.
     """
 
     sizes: tuple[tuple[int, int], ...]
-    training: GroupSums
-
-    name: ClassVar[str] = "group_betting"
-    title: ClassVar[str] = "betting on sums of groups whose spread is known from the training rows"
-    needs: ClassVar[Needs] = "groups"
-    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
 
     @property
     def rows(self) -> int:
@@ -239,15 +236,35 @@ class GroupBetting(Bets):
     def _largest(self) -> float:
         return float(max(size for size, _ in self.sizes))
 
+    def _predicted(self, training: GroupSums | Pairs, units: Callable[[Any, float], Units]) -> Prediction:
+        """Sealed groups are taken to spread as training groups do, in proportion to rows."""
+        total = int(np.sum(training.sizes * training.counts))
+        largest = float(np.max(training.sizes, initial=self._largest))
+        return Prediction.of(units(training, largest), scale=self.rows / max(total, 1))
+
+
+@dataclass(frozen=True)
+class GroupBetting(OfGroups):
+    """Bets on the sums of groups of rows.
+
+    Attributes:
+        training: Sums of the training groups.
+    """
+
+    training: GroupSums
+
+    name: ClassVar[str] = "group_betting"
+    title: ClassVar[str] = "betting on sums of groups whose spread is known from the training rows"
+    needs: ClassVar[Needs] = "groups"
+    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
+
     def _units(self, seen: GroupSums) -> Units:
         return _sums(seen, self._largest)
 
     @cached_property
     def prediction(self) -> Prediction:
-        """See `Bets.prediction`; sealed groups are taken to spread as training groups do, in proportion to rows."""
-        total = int(np.sum(self.training.sizes * self.training.counts))
-        largest = float(np.max(self.training.sizes, initial=self._largest))
-        return Prediction.of(_sums(self.training, largest), scale=self.rows / max(total, 1))
+        """See `Bets.prediction`."""
+        return self._predicted(self.training, _sums)
 
     def independent_rows(self, row_variance: float) -> float:
         """How many independent rows of the same values would be as certain: rows by design effect.

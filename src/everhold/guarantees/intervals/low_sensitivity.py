@@ -42,6 +42,8 @@ class BoundedDifferences(Procedure):
     title: ClassVar[str] = "McDiarmid's bound for statistics that no row can move far"
     needs: ClassVar[Needs] = "statistic"
     why: ClassVar[str] = "each row moves the statistic by a bounded amount, and so many independent moves rarely add up"
+    width_is_known: ClassVar[bool] = True
+    of_all_rows: ClassVar[bool] = False
 
     def interval(self, seen: float, nats: float) -> tuple[float, float]:
         """See `Procedure.interval`."""

@@ -42,6 +42,7 @@ class OfMeans(Procedure):
     training: float
 
     needs: ClassVar[Needs] = "total"
+    width_is_known: ClassVar[bool] = True
 
     @abstractmethod
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from everhold.guarantees.intervals.base import Needs, Pairs
-from everhold.guarantees.intervals.betting import Bets, Prediction, refuse_larger, side_of
+from everhold.guarantees.intervals.betting import Bets, OfGroups, Prediction, refuse_larger, side_of
 from everhold.guarantees.intervals.capital import Units, upper_end
 
 __all__ = ["GroupRatioBetting", "RatioBetting"]
@@ -24,6 +24,8 @@ __all__ = ["GroupRatioBetting", "RatioBetting"]
 @dataclass(frozen=True)
 class _RatioBets(Bets):
     """Bets on pairs whose row values were rounded down: each side takes the true ones where they hurt it most."""
+
+    of_all_rows: ClassVar[bool] = False  # of however few are in the denominator
 
     @property
     @abstractmethod
@@ -70,15 +72,13 @@ class RatioBetting(_RatioBets):
 
 
 @dataclass(frozen=True)
-class GroupRatioBetting(_RatioBets):
-    """The same for independent groups of rows; rows of one group may depend on each other in any way.
+class GroupRatioBetting(_RatioBets, OfGroups):
+    """The same for independent groups of rows.
 
     Attributes:
-        sizes: Pairs of a size and the number of sealed groups of that size; public.
         training: Pairs of the training groups.
     """
 
-    sizes: tuple[tuple[int, int], ...]
     training: Pairs
 
     name: ClassVar[str] = "group_ratio_betting"
@@ -87,20 +87,13 @@ class GroupRatioBetting(_RatioBets):
     why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"
 
     @property
-    def rows(self) -> int:
-        """Sealed rows."""
-        return sum(size * number for size, number in self.sizes)
-
-    @cached_property
     def _most(self) -> float:
-        return float(max(size for size, _ in self.sizes))
+        return self._largest
 
     @cached_property
     def prediction(self) -> Prediction:
-        """See `Bets.prediction`; sealed groups are taken to spread as training groups do, in proportion to rows."""
-        total = int(np.sum(self.training.sizes * self.training.counts))
-        largest = float(np.max(self.training.sizes, initial=self._most))
-        return Prediction.of(_pairs(self.training, largest), scale=self.rows / max(total, 1))
+        """See `Bets.prediction`."""
+        return self._predicted(self.training, _pairs)
 
 
 def _pairs(pairs: Pairs, largest: float, *, numerators: int = 0, denominators: int = 0) -> Units:
