@@ -5,7 +5,7 @@ BIN := .venv/bin
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 
-.PHONY: help setup demo test hunt lint format docs house bench peers coverage-study experiments clean
+.PHONY: help setup demo test hunt lint format docs house walks bench peers coverage-study experiments clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -15,7 +15,7 @@ setup: .venv/installed-dev ## create .venv and install everything for developmen
 demo: .venv/installed-demo ## seal real flights, let an analyst climb, see what holds
 	$(BIN)/everhold demo --output demo-output
 
-test: .venv/installed-dev lint ## all checks and tests
+test: .venv/installed-dev .venv-walks/installed lint ## all checks and tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 hunt: .venv/installed-dev ## the tests on fresh random examples, to look for counterexamples
@@ -37,6 +37,8 @@ docs: .venv/installed-dev ## build the documentation into site/, warnings are er
 house: .venv/installed-dev ## draw docs/images/house.svg from the imports
 	$(BIN)/python docs/house.py
 
+walks: .venv-walks/installed ## environments as new users have them, in which docs/first-steps is followed
+
 bench: .venv/installed-dev ## run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
@@ -53,7 +55,7 @@ experiments: .venv/installed-dev ## run the lab and write docs/experiments.md; s
 	$(BIN)/python docs/experiments_page.py lab-output
 
 clean: ## remove everything that can be made again
-	rm -rf .venv .venv-peers site demo-output lab-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-peers .venv-walks site demo-output lab-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/bin/python:
 	sh .ci/make-venv "$(PYTHON)" .venv
@@ -65,3 +67,6 @@ clean: ## remove everything that can be made again
 .venv/installed-dev: .venv/bin/python pyproject.toml lab/pyproject.toml constraints.txt
 	$(INSTALL) -c constraints.txt -e '.[dev]' -e 'lab[optuna]'
 	@touch $@ .venv/installed-demo
+
+.venv-walks/installed: .venv/installed-dev $(wildcard docs/first-steps/*.md) $(shell find src -name '*.py')
+	sh .ci/make-walks "$(PYTHON)"

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCE, PAGE = ROOT / "src" / "everhold", ROOT / "docs" / "architecture.md"
-ELSEWHERE = {"contracts"}  # suites that the tests of several rooms inherit
+ELSEWHERE = {"contracts", "walks"}  # suites that the tests of several rooms inherit; what new users do
 
 
 def rooms():
