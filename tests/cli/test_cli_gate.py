@@ -51,7 +51,7 @@ def test_a_champion_is_kept_and_then_gives_way(models, everhold):
 
 def test_rules_challenge_a_rule(models, everhold):
     everhold("gate", "create", *GATE, "--rule", "carrier = 'UA'")
-    assert everhold("gate", "challenge", *GATE, "--rule", "delay > 60").stdout.startswith("kept: ")
+    assert everhold("gate", "challenge", *GATE, "--rule", "carrier = 'AA'").stdout.startswith("kept: ")
     assert everhold("gate", "challenge", *GATE, "--rule", "delay > 15").stdout.startswith("promoted: ")
 
 

@@ -135,7 +135,7 @@ def challenge(
     _check_one(challenger, rule, option="--challenger")
     with opened(storage, name, analyst) as holdout, arguments_checked():
         verdict = holdout.gate(name=gate).challenge(
-            _model(challenger, rule, holdout, column),
+            rule or _read(challenger, holdout, column),
             training=_read(training_predictions, holdout, column),
             strict=strict,
         )

@@ -38,16 +38,19 @@ def _named(column: str) -> str:
 
 
 def examples(schema: Schema) -> list[dict[str, Any]]:
-    """Arguments of `ask` that fit these columns, at most three."""
+    """Arguments of `ask` that fit these columns, at most three; with a guess where nobody else makes one."""
     numbers = [_named(name) for name in schema.features if schema.columns[name].value == "number"]
     texts = [_named(name) for name in schema.features if schema.columns[name].value == "string"]
     some = [f"{name} > 0" for name in numbers[:1]] + [f"{name} in ('a', 'b')" for name in texts[:1]]
+    found: list[dict[str, Any]]
     if schema.label is None or schema.label_kind == "string":
-        found: list[dict[str, Any]] = [{"question": text} for text in some]
-        return [*found, *({"question": name, "low": -1, "high": 1} for name in numbers[:1])]
-    label = f"{_named(schema.label)} = 1"
-    found = [{"question": label, "guess": 0.5}, *({"question": label, "given": text} for text in some[:1])]
-    return [*found, *({"question": f"{label} and {text}"} for text in some[:1])]
+        found = [{"question": text} for text in some]
+        found += [{"question": name, "low": -1, "high": 1} for name in numbers[:1]]
+    else:
+        label = f"{_named(schema.label)} = 1"
+        found = [{"question": label}, *({"question": f"{label} and {text}"} for text in some[:1])]
+        found += [{"question": label, "given": text} for text in some[:1] if schema.training_rows]
+    return [{**one, "guess": 0.3} if schema.training_rows == 0 else one for one in found]
 
 
 def next_step(status: Mapping[str, Any]) -> str:
