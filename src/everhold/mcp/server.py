@@ -46,19 +46,32 @@ _FREE = "nothing was charged"
 
 
 class _Server(MCPServer[Any]):
-    """The SDK's server, whose errors are everhold's own words."""
+    """The SDK's server, whose errors are everhold's own words.
+
+    Args:
+        tools: What agents can call.
+    """
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        from everhold import __version__
+
+        self._schemas = {tool.name: tool.parameters for tool in tools}
+        super().__init__(
+            "everhold", title="everhold", version=__version__, instructions=INSTRUCTIONS, tools=list(tools),
+            log_level="ERROR",
+        )  # fmt: skip
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        tools = {tool.name: tool.input_schema for tool in await self.list_tools()}
-        if name not in tools:
-            raise ToolError(f"there is no tool {brief(name)}; expected one of {', '.join(tools)}; {_FREE}")
-        _check_names(name, arguments, tools[name])
+        schema = self._schemas.get(name)
+        if schema is None:
+            raise ToolError(f"there is no tool {brief(name)}; expected one of {', '.join(self._schemas)}; {_FREE}")
+        _check_names(name, arguments, schema)
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as fault:
-            message = _in_words(name, fault, tools[name])
+            message = _in_words(name, fault, schema)
         raise ToolError(message)  # outside, so that nothing of the fault goes along
 
 
@@ -83,15 +96,10 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         'guess'
         >>> holdout.close(); folder.cleanup()
     """
-    from everhold import __version__
-
     tools = Tools(holdout, predictions)
     spending = (tools.ask, tools.challenge)
     methods = (tools.describe, tools.quote, *spending, tools.status, tools.certificate)
-    made = [_tool(method, free=method not in spending) for method in methods]
-    return _Server(
-        "everhold", title="everhold", version=__version__, instructions=INSTRUCTIONS, tools=made, log_level="ERROR"
-    )
+    return _Server([_tool(method, free=method not in spending) for method in methods])
 
 
 def serve_stdio(server: MCPServer[Any]) -> None:
