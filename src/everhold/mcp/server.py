@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
     from mcp.server.mcpserver import Context
     from mcp_types import CallToolResult, InputRequiredResult
+    from starlette.applications import Starlette
 
     from everhold.holdout import Holdout
     from everhold.mcp.candidates import PredictionsFolder
 
-__all__ = ["LOOPBACK", "make_server", "serve_http", "serve_stdio"]
+__all__ = ["LOOPBACK", "http_app", "make_server", "serve_http", "serve_stdio"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Hosts that nobody reaches from another machine."""
@@ -125,25 +126,36 @@ def serve_http(server: MCPServer[Any], *, host: str, port: int, allowed_hosts: S
     """
     import uvicorn
 
-    security = _security(host, allowed_hosts)
-    app = server.streamable_http_app(
-        stateless_http=True, json_response=True, host=host, max_request_body_size=_MOST_BYTES,
-        transport_security=security,
-    )  # fmt: skip
-    settings = uvicorn.Config(app, log_level="error", access_log=False, server_header=False)
+    settings = uvicorn.Config(
+        http_app(server, host, allowed_hosts), log_level="error", access_log=False, server_header=False
+    )
     with _listening(host, port) as listening:
         uvicorn.Server(settings).run(sockets=[listening])
 
 
+def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = ()) -> Starlette:
+    """What `serve_http` serves; every call stands for itself.
+
+    Raises:
+        ValueError: If others could reach the address and nobody said under which names.
+    """
+    return server.streamable_http_app(
+        stateless_http=True, json_response=True, host=host, max_request_body_size=_MOST_BYTES,
+        transport_security=_security(host, allowed_hosts),
+    )  # fmt: skip
+
+
 def _listening(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, OverflowError) as fault:
-        reason = getattr(fault, "strerror", None) or "it is none"
-        raise ValueError(
-            f"nobody can listen at {brief(host)}, port {port}: {reason.lower()}; expected a free port of this machine; "
-            "choose another one"
-        ) from None
+    reason = "there is no such port"
+    if 0 <= port < 2**16:
+        try:
+            return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        except OSError as fault:
+            reason = (fault.strerror or "it fails").lower()
+    raise ValueError(
+        f"nobody can listen at {brief(host)}, port {port}: {reason}; expected an address of this machine and a free "
+        "port; choose another one"
+    )
 
 
 def _security(host: str, allowed_hosts: Sequence[str]) -> TransportSecuritySettings:
