@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 from everhold.errors import EverholdError
 from everhold.mcp import make_server
-from everhold.mcp.server import LOOPBACK, http_app, serve_http
 from everhold.mcp.results import StatusTold
+from everhold.mcp.server import LOOPBACK, http_app, serve_http
 from everhold.mcp.tools import Tools
 from everhold.mcp.words import INSTRUCTIONS
 
