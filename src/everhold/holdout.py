@@ -372,8 +372,8 @@ class Holdout:
             metric: What is compared: `accuracy`, `error`, `brier`, or their names; or a function from a candidate to
                 such a question, as ``lambda model: eh.risk(model, "log", high=5)``. May be left out for a gate that is
                 there already.
-            champion: The model to beat: a fitted estimator, or predictions as the metric takes them. Needed the first
-                time; later, the same one again opens the same gate, or None.
+            champion: The model to beat: a fitted estimator, a rule over the features, or predictions as the metric
+                takes them. Needed the first time; later, the same one again opens the same gate, or None.
             margin: A challenger has to be better by more than this, in the metric's units.
             challenges: Most challenges that this gate answers; None for as many as the holdout's budget pays.
             name: Of the gate; a holdout may have several, and all share its budget.

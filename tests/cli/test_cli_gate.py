@@ -49,6 +49,12 @@ def test_a_champion_is_kept_and_then_gives_way(models, everhold):
     assert json.loads(everhold("ledger", "verify", *GATE, "--format", "json").stdout)["ok"]
 
 
+def test_rules_challenge_a_rule(models, everhold):
+    everhold("gate", "create", *GATE, "--rule", "carrier = 'UA'")
+    assert everhold("gate", "challenge", *GATE, "--rule", "carrier = 'AA'").stdout.startswith("kept: ")
+    assert everhold("gate", "challenge", *GATE, "--rule", "delay > 15").stdout.startswith("promoted: ")
+
+
 def test_the_same_command_again_changes_nothing_and_another_champion_is_refused(models, everhold):
     for _ in range(2):
         everhold("gate", "create", *GATE, "--champion", "weak.csv")
@@ -74,6 +80,8 @@ def test_a_limit_refuses_and_strict_says_so(models, everhold):
         (("create", *GATE, "--champion", "none.csv"), 5),
         (("challenge", *GATE, "--challenger", "weak.csv"), 5),
         (("challenge", *GATE), 2),
+        (("challenge", *GATE, "--challenger", "weak.csv", "--rule", "delay > 15"), 2),
+        (("create", *GATE, "--rule", "late = 1"), 5),
         (("status", "g.db", "nothing"), 4),
     ],
 )

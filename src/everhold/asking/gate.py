@@ -68,9 +68,10 @@ class Gate:
         """Let a candidate challenge the champion; if it is proved to be better, it is the champion from now on.
 
         Args:
-            candidate: What the metric takes: a fitted estimator, or predictions for the sealed rows as an array or a
-                table with row ids.
-            training: Its predictions for the training rows, where it is no estimator; they make the test sharper.
+            candidate: What the metric takes: a fitted estimator, a rule over the features such as
+                ``"dep_delay > 10"``, or predictions for the sealed rows as an array or a table with row ids.
+            training: Its predictions for the training rows, where it is a table or an array; they make the test
+                sharper.
             strict: Raise `BudgetExhausted` instead of returning a refused verdict.
 
         Returns:

@@ -16,6 +16,7 @@ from everhold.cli import (
     gate,
     holdouts,
     ledger,
+    mcp,
     plan,
     unsealing,
 )
@@ -83,7 +84,7 @@ def everhold(
     """
 
 
-_MODULES = (plan, holdouts, allotments, gate, unsealing, diagnose, dependence, ledger, certificate)
+_MODULES = (plan, holdouts, allotments, gate, unsealing, diagnose, dependence, ledger, certificate, mcp)
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)
 for point in entry_points(group="everhold.commands"):  # of other distributions, such as everhold-lab

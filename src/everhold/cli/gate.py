@@ -28,6 +28,10 @@ ColumnOption = Annotated[str | None, typer.Option(help="Column of the prediction
 TrainedOption = Annotated[
     Path | None, typer.Option(help="The same model's predictions for the training rows; they make the test sharper.")
 ]
+RuleOption = Annotated[
+    str | None,
+    typer.Option(help="Instead of predictions: a rule over the features, which says label 1 where it is true."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +46,10 @@ def create(
     storage: StorageArgument,
     name: NameArgument = None,
     *,
-    champion: Annotated[Path, typer.Option(help="Predictions of the model to beat, for the sealed rows.")],
+    champion: Annotated[
+        Path | None, typer.Option(help="Predictions of the model to beat, for the sealed rows.")
+    ] = None,
+    rule: RuleOption = None,
     metric: Annotated[str, typer.Option(help=f"What is compared: {', '.join(_METRICS)}.")] = "accuracy",
     loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None,
     low: Annotated[float | None, typer.Option(help="With --metric risk: smaller losses count as this.")] = None,
@@ -61,6 +68,7 @@ def create(
     Example:
       everhold gate create flights.db flights --champion baseline.csv
       everhold gate challenge flights.db flights --challenger new_model.csv
+      everhold gate create flights.db flights --gate rules --rule "delay > 15"
 
     From then on a challenger becomes the champion if and only if it is proved to
     be better by more than the margin. All promotions hold at once, however many
@@ -77,10 +85,11 @@ def create(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
+    _check_one(champion, rule, option="--champion")
     measure = _metric(metric, {"loss": loss, "low": low, "high": high})
     with opened(storage, name) as holdout, arguments_checked():
         opened_gate = holdout.gate(
-            measure, champion=_read(champion, holdout, column), margin=margin, challenges=challenges, name=gate,
+            measure, champion=rule or _read(champion, holdout, column), margin=margin, challenges=challenges, name=gate,
             training=_read(training_predictions, holdout, column),
         )  # fmt: skip
         status = opened_gate.status()
@@ -92,7 +101,8 @@ def challenge(
     storage: StorageArgument,
     name: NameArgument = None,
     *,
-    challenger: Annotated[Path, typer.Option(help="Predictions of the challenger, for the sealed rows.")],
+    challenger: Annotated[Path | None, typer.Option(help="Predictions of the challenger, for the sealed rows.")] = None,
+    rule: RuleOption = None,
     training_predictions: TrainedOption = None,
     column: ColumnOption = None,
     gate: GateOption = "gate",
@@ -122,9 +132,12 @@ def challenge(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
+    _check_one(challenger, rule, option="--challenger")
     with opened(storage, name, analyst) as holdout, arguments_checked():
         verdict = holdout.gate(name=gate).challenge(
-            _read(challenger, holdout, column), training=_read(training_predictions, holdout, column), strict=strict
+            rule or _read(challenger, holdout, column),
+            training=_read(training_predictions, holdout, column),
+            strict=strict,
         )
     show_sentence(str(verdict), verdict.to_dict(), form)
 
@@ -156,6 +169,12 @@ def status(
             return
         found = holdout.status().get("gates", [])
     show_list(found, _COLUMNS, form, document={"gates": found})
+
+
+def _check_one(path: Path | None, rule: str | None, *, option: str) -> None:
+    if (path is None) == (rule is None):
+        found = "none of them" if rule is None else "both"
+        raise Misuse(f"expected one of {option} and --rule, found {found}; see --help")
 
 
 def _read(path: Path | None, holdout: Holdout, column: str | None) -> Any:

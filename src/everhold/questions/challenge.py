@@ -57,7 +57,7 @@ __all__ = [
     "metric_of", "paired", "procedure_for_gain", "verdict",
 ]  # fmt: skip
 
-_OF_CANDIDATES = ("predictions", "estimator", "on_public_rows")
+_OF_CANDIDATES = ("predictions", "estimator", "rule", "on_public_rows")
 """What in a question's description is the candidate's; all else is the metric's."""
 
 _NAMED: Mapping[str, Callable[..., LabelQuery]] = {
@@ -202,7 +202,7 @@ class Candidate:
                 "again only under a name (name=...); nothing was charged"
             )
         values = bound.training_values
-        if values is None and bound.training is not None and preparation.training is not None:
+        if values is None and bound.trained and preparation.training is not None:
             values = preparation.training.row_values(bound, unit=preparation.mechanism.unit)
         return cls(bound, query.given(preparation.schema), values)
 

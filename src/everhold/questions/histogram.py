@@ -12,8 +12,9 @@ from everhold.answers import Shares
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.questions.derived import BoundDerived, Estimate, JointMeans
-from everhold.questions.mean import MeanQuery, parsed
+from everhold.questions.mean import MeanQuery
 from everhold.questions.question import Question
+from everhold.questions.texts import parsed
 
 if TYPE_CHECKING:
     from everhold.questions.means import Query

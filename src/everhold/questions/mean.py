@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from dataclasses import dataclass, field
 from typing import overload
@@ -12,15 +11,14 @@ from everhold.errors import QueryRejected
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
 from everhold.questions.shares import ShareQuery, WithinQuery
+from everhold.questions.texts import in_one_line, parsed
 from everhold.values.base import BoundQuery, RowFunction, Schema
-from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
+from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 
 _LONGEST_NAME = 1_000
 
-__all__ = ["ConditionalMean", "MeanQuery", "StatisticalQuery", "bound_mean", "in_one_line", "mean", "parsed"]
-
-_QUOTED_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
+__all__ = ["ConditionalMean", "MeanQuery", "StatisticalQuery", "bound_mean", "mean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +54,6 @@ class MeanQuery(Query):
         return 0.0, 1.0
 
 
-def parsed(text: str, schema: Schema) -> Expression:
-    """A text expression over the columns of a holdout, without the row ids.
-
-    Raises:
-        QueryRejected: If it is none, or reads the row ids. Nothing is charged.
-    """
-    expression = parse(text, schema.columns)
-    if schema.row_id in expression.columns():
-        raise QueryRejected(
-            f"the question reads {schema.row_id!r}, the column of row ids; expected a question about other columns: "
-            "ids are public and name these very rows, so that no answer to it is about others; nothing was charged"
-        )
-    return expression
-
-
 def _is_condition(asked: MeanQuery, schema: Schema) -> bool:
     return parsed(asked.text, schema).kind is ColumnKind.BOOLEAN
 
@@ -78,11 +61,6 @@ def _is_condition(asked: MeanQuery, schema: Schema) -> bool:
 def _in_words(asked: MeanQuery) -> str:
     """The text as people read it, whatever it is: it is refused when it is read."""
     return in_one_line(asked.text) if isinstance(asked.text, str) else brief(asked.text)
-
-
-def in_one_line(text: str) -> str:
-    """An expression as people read it: with single spaces, except in what is quoted."""
-    return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text).strip()
 
 
 def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:

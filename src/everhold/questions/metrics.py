@@ -17,6 +17,8 @@ from everhold.errors import QueryRejected
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
 from everhold.questions.predictions import PredictionTable, check_classes, is_mixed, probabilities
+from everhold.questions.rules import rule_is_right, squared_distance
+from everhold.questions.texts import in_one_line
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table, same_length
 
 if TYPE_CHECKING:
@@ -58,9 +60,9 @@ class LabelQuery(Query):
     """Predictions, held against the label row by row.
 
     Attributes:
-        predictions: One prediction per sealed row, in the order of the rows; a table of predictions with row ids; or a
-            fitted estimator.
-        training: Predictions for the training rows, for the guess; an estimator needs none.
+        predictions: One prediction per sealed row, in the order of the rows; a table of predictions with row ids; a
+            fitted estimator; or, for accuracy, error and the Brier score, a rule.
+        training: Predictions for the training rows, for the guess; an estimator or a rule needs none.
     """
 
     __slots__ = ()
@@ -75,8 +77,8 @@ class LabelQuery(Query):
 
     @property
     def _by_position(self) -> bool:
-        """Whether there is one prediction for each sealed row, and no estimator that makes them."""
-        return not hasattr(self.predictions, "predict")
+        """Whether there is one prediction for each sealed row, and no estimator or rule that makes them."""
+        return not (isinstance(self.predictions, str) or hasattr(self.predictions, "predict"))
 
     @property
     def _bounded(self) -> bool:
@@ -115,7 +117,7 @@ class LabelQuery(Query):
         return {"predictions": _digest(sealed)}, self._against(sealed, label), training, (label,)
 
     def given(self, schema: Schema) -> NDArray[Any] | None:
-        """Checked predictions for the sealed rows, plain numbers or text; None where an estimator makes them."""
+        """Checked predictions for the sealed rows, plain numbers or text; None where something else makes them."""
         if not self._by_position:
             return None
         return self._checked(self.predictions, schema.rows, schema, what="the predictions")
@@ -218,9 +220,11 @@ class PredictionQuery(LabelQuery):
                 f"the Brier score needs labels 0 and 1 and column {schema.label!r} was not sealed as such; "
                 "ask for accuracy or error instead; nothing was charged"
             )
+        ends = (1.0, 0.0) if self.complement else (0.0, 1.0)
+        if isinstance(self.predictions, str):
+            return self._of_rule(self.predictions, schema, ends)
         description, sealed, training, reads = self._row_values(schema)
         ((kind, digest),) = description.items()
-        ends = (1.0, 0.0) if self.complement else (0.0, 1.0)
         return BoundQuery(
             description={"kind": self.metric.value, "label": schema.label, **description},
             shown=f"{self.metric.value} of {kind} {digest[:8]}",
@@ -232,6 +236,20 @@ class PredictionQuery(LabelQuery):
             at_fault=float(self.metric is Metric.BRIER),  # a loss
             by_position=self._by_position,
             yes_no=self.metric is Metric.ACCURACY,
+        )
+
+    def _of_rule(self, text: str, schema: Schema, ends: tuple[float, float]) -> BoundQuery:
+        of_labels = self.metric is Metric.ACCURACY
+        row_value = (rule_is_right if of_labels else squared_distance)(text, schema)
+        rule = row_value.expression.canonical()
+        return BoundQuery(
+            description={"kind": self.metric.value, "label": schema.label, "rule": rule},
+            shown=f"{self.metric.value} of the rule {in_one_line(text)}",
+            at_zero=ends[0],
+            at_one=ends[1],
+            row_value=row_value,
+            at_fault=float(not of_labels),
+            yes_no=of_labels,
         )
 
     @property
@@ -285,7 +303,8 @@ def accuracy(predictions: Any, *, training: Any = None) -> PredictionQuery:
     Args:
         predictions: Shape (rows,), one prediction per sealed row in the order of the rows; a table (a data frame, an
             Arrow table or a mapping from names to arrays) with the column of row ids and one of predictions, in any
-            order; or a fitted estimator with ``predict``, which also makes the training estimate.
+            order; a fitted estimator with ``predict``, which also makes the training estimate; or a rule, an
+            expression over the features such as ``"dep_delay > 10"``, which says label 1 where it is true.
         training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
 
     Examples:
@@ -309,8 +328,8 @@ def brier(probabilities: Any, *, training: Any = None) -> PredictionQuery:
     """The mean squared distance between a probability and a label of 0 or 1.
 
     Args:
-        probabilities: Probabilities of label 1: shape (rows,), or a table, as for `accuracy`; or a fitted estimator
-            with ``predict_proba``.
+        probabilities: Probabilities of label 1: shape (rows,), or a table, as for `accuracy`; a fitted estimator
+            with ``predict_proba``; or a rule that gives a number.
         training: Probabilities for the training rows, for the guess: shape (training rows,), or a table.
     """
     return PredictionQuery(Metric.BRIER, probabilities, training)

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.questions.derived import BoundDerived, DerivedQuery, Estimate, estimate_between
-from everhold.questions.mean import MeanQuery, bound_mean, in_one_line
+from everhold.questions.mean import MeanQuery, bound_mean
 from everhold.questions.means import Query
+from everhold.questions.texts import in_one_line
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected

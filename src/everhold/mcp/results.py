@@ -1,0 +1,103 @@
+"""What each tool gives back, with the words that its schema carries: an agent reads them before it asks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+
+__all__ = ["AnswerTold", "CertificateTold", "Described", "QuoteTold", "StatusTold", "VerdictTold"]
+
+_Left = Annotated[dict[str, int], Field(description="What is left of the budget, by name.")]
+_Says = Annotated[str, Field(description="The result in one sentence.")]
+_Next = Annotated[str, Field(description="What to do next.")]
+
+
+class Described(TypedDict):
+    """What may be known of the rows before anything is asked."""
+
+    name: str
+    analyst: Annotated[str | None, Field(description="On whose behalf you ask; null for the steward.")]
+    rows: Annotated[int, Field(description="How many rows are sealed.")]
+    training_rows: Annotated[int, Field(description="How many open rows make the server's own guesses.")]
+    columns: Annotated[dict[str, str], Field(description="Columns that questions may read, and what each holds.")]
+    label: Annotated[str | None, Field(description="The column that models predict.")]
+    labels: Annotated[list[str | float] | None, Field(description="Its values, where they are known.")]
+    row_id: Annotated[str | None, Field(description="The column that names rows; no question may read it.")]
+    features: Annotated[str, Field(description="'sealed': nobody has seen the rows; 'public': all but the labels.")]
+    promise: Annotated[str, Field(description="What holds for all answers together.")]
+    left: _Left
+    gates: Annotated[list[dict[str, Any]], Field(description="Champions that can be challenged.")]
+    may_be_asked: Annotated[str, Field(description="The language of questions.")]
+    examples: Annotated[list[dict[str, Any]], Field(description="Arguments of `ask` that fit these columns.")]
+    challenger: Annotated[str, Field(description="What `challenge` takes.")]
+    next: _Next
+
+
+class QuoteTold(TypedDict):
+    """The price of a question; nothing was asked."""
+
+    radius: Annotated[float | None, Field(description="Half-width of the interval if your guess holds.")]
+    radius_if_charged: Annotated[float | None, Field(description="Half-width if it does not.")]
+    charged_if_confirmed: Annotated[int, Field(description="What a guess that holds costs.")]
+    charged_at_most: Annotated[int, Field(description="What a guess that does not hold costs.")]
+    refused: Annotated[bool, Field(description="Whether the question would be refused.")]
+    answered_before: Annotated[bool, Field(description="Whether it is stored already, and free.")]
+    left: _Left
+    says: _Says
+    next: _Next
+
+
+class AnswerTold(TypedDict):
+    """An answer, as the ledger holds it."""
+
+    value: Annotated[float | None, Field(description="The answer; null if it was refused.")]
+    low: Annotated[float | None, Field(description="Lower end of the interval that holds for the population.")]
+    high: Annotated[float | None, Field(description="Upper end.")]
+    source: Annotated[
+        str, Field(description="'training' or 'guess': confirmed and free; 'holdout': from sealed rows; or 'refused'.")
+    ]
+    charged: Annotated[int, Field(description="What it cost now.")]
+    repeated: Annotated[bool, Field(description="Whether it had been asked before; then it is free.")]
+    question: Annotated[str, Field(description="SHA-256 of the question, its name in the ledger.")]
+    left: _Left
+    says: _Says
+    next: _Next
+
+
+class VerdictTold(TypedDict):
+    """What a gate says to a challenger."""
+
+    verdict: Annotated[str, Field(description="'promoted', 'kept' or 'refused'.")]
+    promoted: Annotated[bool, Field(description="Whether your model is proved to be better, and the champion now.")]
+    charged: Annotated[int, Field(description="What it cost now: 1 for a promotion, else 0.")]
+    repeated: Annotated[bool, Field(description="Whether this model had challenged this champion before.")]
+    champion: Annotated[str, Field(description="SHA-256 of the champion after the challenge.")]
+    challenges: Annotated[int, Field(description="Challenges that the gate has answered.")]
+    promotions: Annotated[int, Field(description="Promotions so far.")]
+    left: _Left
+    says: _Says
+    next: _Next
+
+
+class StatusTold(TypedDict):
+    """The holdout in public facts."""
+
+    questions_asked: int
+    charged: int
+    left: _Left
+    closed: Annotated[bool, Field(description="Whether the study was unsealed; nothing new is answered then.")]
+    gates: Annotated[list[dict[str, Any]], Field(description="Champions, and how often each gate was challenged.")]
+    facts: Annotated[dict[str, Any], Field(description="Everything else that is public: mechanism, promise, ledger.")]
+    says: _Says
+    next: _Next
+
+
+class CertificateTold(TypedDict):
+    """What was promised, signed."""
+
+    promise: Annotated[str, Field(description="The promise in one sentence.")]
+    public_key: Annotated[str, Field(description="The key that signed it, in hex.")]
+    document: Annotated[dict[str, Any], Field(description="The signed document; save it as JSON to have it verified.")]
+    next: _Next
