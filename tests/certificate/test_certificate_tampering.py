@@ -55,7 +55,8 @@ def test_an_altered_leaf_blames_no_other_section(tmp_path, document):
         if path[0] in (SUMMARY, *SECTIONS):
             altered = replaced(document, path, otherwise)
             findings = verify_certificate(written(tmp_path / "c.json", altered)).findings
-            blamed = {name for name in (SUMMARY, *SECTIONS) for finding in findings if f"section {name!r} was altered" in finding}
+            sections = (SUMMARY, *SECTIONS)
+            blamed = {name for name in sections for finding in findings if f"section {name!r} was altered" in finding}
             assert blamed <= {path[0]}, path
 
 

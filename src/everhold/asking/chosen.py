@@ -59,13 +59,17 @@ def chosen_answers(
         )
     named = [*answers.items()] if isinstance(answers, Mapping) else [(None, choice) for choice in answers]
     if len(named) > MOST_CHOSEN:
-        raise ValueError(f"{len(named):,} answers are chosen; expected at most {MOST_CHOSEN}; choose the ones that count")
+        raise ValueError(
+            f"{len(named):,} answers are chosen; expected at most {MOST_CHOSEN}; choose the ones that count"
+        )
     shelf = _Shelf(desk, entries)
     facts = [{"name": _checked_label(name), **shelf.found(choice)} for name, choice in named]
     facts = [{**fact, "name": fact["name"] or fact["asked"]} for fact in facts]
     for field in ("name", "question"):
         if len({fact[field] for fact in facts}) < len(facts):
-            raise ValueError(f"two of the chosen answers have the same {field}; expected each answer once, by a name of its own")
+            raise ValueError(
+                f"two of the chosen answers have the same {field}; expected each answer once, by a name of its own"
+            )
     return facts
 
 

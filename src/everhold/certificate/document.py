@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from everhold.certificate.first_page import summary_rows
 from everhold.certificate.form import (
     FORMAT,
     FORMAT_FIELD,
@@ -24,7 +25,6 @@ from everhold.certificate.form import (
     read_document,
     sections_of,
 )
-from everhold.certificate.first_page import summary_rows
 from everhold.certificate.page import outline, render_fragment, render_page
 from everhold.certificate.timestamps import Timestamper, stamp_of
 from everhold.certificate.words import add_words

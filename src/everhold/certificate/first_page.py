@@ -64,7 +64,8 @@ def _answers(summary: Mapping[str, Any]) -> str:
 
 def _asked(fact: Mapping[str, Any]) -> str:
     entries = ", ".join(f"{number:,}" for number in fact["entries"])
-    return f"Asked: {fact['asked']} ({'entry' if len(fact['entries']) == 1 else 'entries'} {entries} of the ledger)."
+    where = f"{'entry' if len(fact['entries']) == 1 else 'entries'} {entries} of the ledger"
+    return f"Asked: {fact['asked']} ({where})."
 
 
 def _listed(title: str, texts: Sequence[str]) -> str:
@@ -74,21 +75,21 @@ def _listed(title: str, texts: Sequence[str]) -> str:
 
 def _made(document: Mapping[str, Any]) -> str:
     """Who, when, of which rows."""
-    rows, issue, signature = document["rows"], document["issue"], document[SIGNATURE]
-    said = [
-        f"{counted(rows['rows'], 'row')} sealed at {rows['sealed_at'][:_TO_MINUTES]}",
-        f"signed at {issue['issued_at'][:_TO_MINUTES]} (UTC) by the steward with the key "
-        f"{signature['public_key'][:_HEX_SHOWN]}… by {issue['software']} {issue['version']}",
-    ]
-    if TIMESTAMP in document:
-        said.append(
-            f"a time-stamping authority states that this signature was there at {document[TIMESTAMP]['time']}; the last "
-            "section says how to check that"
-        )
-    return "; ".join(said) + "."
+    rows, issue, key = document["rows"], document["issue"], document[SIGNATURE]["public_key"]
+    made = (
+        f"{counted(rows['rows'], 'row')} sealed at {_minutes(rows['sealed_at'])}. Signed at "
+        f"{_minutes(issue['issued_at'])} (UTC, the steward's own clock) with the key {key[:_HEX_SHOWN]}…, by "
+        f"{issue['software']} {issue['version']}."
+    )
+    if TIMESTAMP not in document:
+        return made
+    stated = document[TIMESTAMP]["time"]
+    return f"{made} A time-stamping authority's token says {stated}; the last section tells how to check it."
 
 
-_TO_MINUTES = len("2026-11-21T10:00")
+def _minutes(time: str) -> str:
+    return time[: len("2026-11-21T10:00")].replace("T", " ")
+
 
 FIRST_PAGE_STYLE = """
 .everhold-certificate h3 { margin: 0 0 .35rem; font: 600 .95rem/1.35 system-ui, sans-serif; }

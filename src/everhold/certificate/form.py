@@ -118,7 +118,8 @@ _gate = _object(
 _unsealed = _object(value=_number, low=_number, high=_number)
 _chosen_facts: dict[str, Fits] = {
     "name": _text, "measure": lambda value: _text(value) and value in MEASURES, "asked": _text, "question": _hash,
-    "entries": lambda value: _list(_count)(value) and bool(value), "by_position": lambda value: isinstance(value, bool),
+    "entries": lambda value: _list(_count)(value) and bool(value),
+    "by_position": lambda value: isinstance(value, bool),
     "source": lambda value: _text(value) and value in (*SOURCES, *RARE_SOURCES),
     "value": _optional(_number), "low": _optional(_number), "high": _optional(_number),
 }  # fmt: skip
@@ -171,7 +172,8 @@ _FACTS: dict[str, dict[str, Fits]] = {
 }  # fmt: skip
 _FACTS_OF_SUMMARY: dict[str, Fits] = {"answers": _list(_chosen)}
 _WORDS_OF_SUMMARY: dict[str, Fits] = {
-    "sentences": _texts, "sources": _texts, "promise": _text, "asked": _text, "found": _texts, "means": _texts, "does_not_mean": _texts,
+    "sentences": _texts, "sources": _texts, "promise": _text, "asked": _text, "found": _texts, "means": _texts,
+    "does_not_mean": _texts,
 }  # fmt: skip
 _SOMETIMES: dict[str, dict[str, Fits]] = {
     "rows": {"also_sealed_as": _texts},
@@ -200,12 +202,15 @@ _SIGNED: dict[str, Fits] = {
 }  # fmt: skip
 
 _LONGEST_TOKEN = 2**17
-_stamped = _object(
-    token=lambda value: (
-        _text(value) and len(value) <= _LONGEST_TOKEN and re.fullmatch("[A-Za-z0-9+/]+=*", value) is not None
-    ),
-    time=_text,
-)
+
+
+def _token(value: object) -> bool:
+    return (
+        isinstance(value, str) and len(value) <= _LONGEST_TOKEN and re.fullmatch("[A-Za-z0-9+/]+=*", value) is not None
+    )
+
+
+_stamped = _object(token=_token, time=_text)
 
 
 def sections_of(document: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ __all__ = ["escaped"]
 
 
 def escaped(text: str) -> str:
-    """Text that cannot become markup, nor turn the reading direction, nor hide.
+    r"""Text that cannot become markup, nor turn the reading direction, nor hide.
 
     Examples:
         >>> escaped("<b>") + escaped(chr(0x202E))
-        '&lt;b&gt;\\\\u202e'
+        '&lt;b&gt;\\\u202e'
     """
     visible = "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")

@@ -365,9 +365,8 @@ def render_fragment(document: Mapping[str, Any]) -> str:
     style, first = _STYLE, ""
     if SUMMARY in document:
         style, first = _STYLE + FIRST_PAGE_STYLE, f"{first_page(document)}\n"
-    return (
-        f'<style>{style}</style>\n<article class="everhold-certificate">\n{_header(document)}\n{first}{sections}\n</article>'
-    )
+    body = f"{_header(document)}\n{first}{sections}"
+    return f'<style>{style}</style>\n<article class="everhold-certificate">\n{body}\n</article>'
 
 
 def _header(document: Mapping[str, Any]) -> str:

@@ -77,16 +77,16 @@ _POPULATION = (
     "found here is to be expected of new rows of the same kind."
 )
 _THESE_ROWS = (
-    "{which} about labels drawn anew on these very {rows}, because whoever asks may know their features; nothing is "
-    "said about other rows."
+    "{which} are about labels drawn anew on these very {rows}, because whoever asks may know their features; nothing "
+    "is said about other rows."
 )
 _BY_POSITION = (
     "{questions} {were} about predictions for these very rows. If these were made from the rows' features, all bounds "
     "are about labels drawn anew on these rows only, also those of other answers."
 )
 _RESTS = (
-    "It is so if what is assumed is true: {rows_are}, and nobody who asked had seen what is sealed. Further down stands "
-    "all that is assumed, and how to tell if it is wrong."
+    "It is so if what is assumed is true: {rows_are}, and nobody who asked had seen what is sealed. All that is "
+    "assumed stands further down, and how to tell if it is wrong."
 )
 _ANY = (
     "The number in front of the bounds is not better than they are: any value between them may be the true one. Where "
@@ -242,12 +242,13 @@ def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     rows, answers = counted(facts["rows"]["rows"], "sealed row"), facts["summary"]["answers"]
     by_position = [fact["name"] for fact in answers if fact["by_position"]]
     if facts["rows"]["features"] == PUBLIC:
-        yield _THESE_ROWS.format(which="All bounds are", rows=rows)
+        yield _THESE_ROWS.format(which="All bounds", rows=rows)
         return
     if len(by_position) < len(answers) or not answers:
         yield _POPULATION.format(rows=rows)
     if by_position:
-        which = "All bounds shown here are" if len(by_position) == len(answers) else f"The bounds of {', '.join(by_position)} are"
+        some = len(by_position) < len(answers)
+        which = f"The bounds of {', '.join(by_position)}" if some else "All bounds shown here"
         yield _THESE_ROWS.format(which=which, rows=rows)
     if count := facts["account"]["by_position"]:
         yield _BY_POSITION.format(questions=counted(count, "question"), were="was" if count == 1 else "were")
@@ -280,4 +281,3 @@ def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 _FOUND: tuple[Callable[[Mapping[str, Mapping[str, Any]]], Iterator[str]], ...] = (_found_by_gates, _found_wanting)
 """What else stands on the first page, in order."""
-

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate as Root
     from rfc3161_client import TimeStampResponse
 
-__all__ = ["Timestamper", "TimestampAuthority", "roots_from", "stamp_findings", "stamp_of", "stated_time"]
+__all__ = ["TimestampAuthority", "Timestamper", "roots_from", "stamp_findings", "stamp_of", "stated_time"]
 
 Timestamper = Callable[[bytes], bytes]
 """From a SHA-256 digest, 32 bytes, to a token of RFC 3161 about it, in DER."""
@@ -80,18 +80,22 @@ class TimestampAuthority:
             with urllib.request.urlopen(asked, timeout=self.timeout) as reply:
                 content = reply.read(_MOST_BYTES + 1)
         except (OSError, ValueError) as fault:  # URLError and time-outs are OSErrors
-            reason = f"status {fault.code}" if isinstance(fault, urllib.error.HTTPError) else "no answer"
+            reason = "no answer"
+            if isinstance(fault, urllib.error.HTTPError):
+                fault.close()
+                reason = f"status {fault.code}"
             raise EverholdError(
                 f"the time-stamping authority at {brief(self.url)} could not be asked: {reason}; expected an answer "
                 f"within {self.timeout:g} seconds; {_NOTHING}; try again, or leave the trusted time out"
             ) from None
         try:
-            return _client().decode_timestamp_response(content)
+            response: TimeStampResponse = _client().decode_timestamp_response(content)
         except ValueError:
             raise EverholdError(
                 f"what {brief(self.url)} answered is no reply of a time-stamping authority (RFC 3161); {_NOTHING}; "
                 "check the address"
             ) from None
+        return response
 
 
 def stamp_of(timestamp: Timestamper, digest: bytes) -> dict[str, str]:
@@ -192,7 +196,7 @@ def _read(token: object) -> TimeStampResponse:
     if not isinstance(token, (bytes, bytearray)) or not token or len(token) > _MOST_BYTES:
         raise ValueError("no token")
     granted = bytes.fromhex("3003020100") + bytes(token)
-    response = client.decode_timestamp_response(b"\x30" + _length(len(granted)) + granted)
+    response: TimeStampResponse = client.decode_timestamp_response(b"\x30" + _length(len(granted)) + granted)
     _ = response.tst_info.gen_time, response.tst_info.message_imprint.message  # what cannot be read fails here
     if response.time_stamp_token() != bytes(token):
         raise ValueError("there is more than a token")
@@ -219,9 +223,15 @@ def _time_of(stated: TimeStampResponse) -> str:
 
 
 def _signed_by_one_of(roots: Sequence[Root], stated: TimeStampResponse) -> bool:
+    """Whether a root stands behind a token; one after the other, because two may have the same name."""
+    between = [root for root in roots if root.issuer != root.subject]
+    return any(_signed_by(root, between, stated) for root in roots if root.issuer == root.subject)
+
+
+def _signed_by(root: Root, between: Sequence[Root], stated: TimeStampResponse) -> bool:
     client = _client()
-    builder = client.VerifierBuilder(roots=list(roots))
+    verifier = client.VerifierBuilder(roots=[root], intermediates=list(between)).build()
     try:
-        return bool(builder.build().verify(stated, stated.tst_info.message_imprint.message))
+        return bool(verifier.verify(stated, stated.tst_info.message_imprint.message))
     except (client.VerificationError, ValueError):
         return False

@@ -38,9 +38,9 @@ from everhold.certificate.timestamps import roots_from, stamp_findings
 from everhold.certificate.words import add_words
 from everhold.dependence import MODELS, dependence_from_dict
 from everhold.display import Display
+from everhold.errors import EverholdError
 from everhold.estimand import PUBLIC
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, State, mechanism_from_dict
-from everhold.errors import EverholdError
 from everhold.sealing.keys import signature_holds
 from everhold.values.measures import RATES
 
@@ -318,7 +318,8 @@ def _summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
     single = [fact for fact in answers if len(fact["entries"]) == 1]
     entries = [number for fact in single for number in fact["entries"]]
     every = [number for fact in answers for number in fact["entries"]]
-    if len(set(entries)) < len(entries) or not all(0 < number <= document["ledger_head"]["sequence"] for number in every):
+    last = document["ledger_head"]["sequence"]
+    if len(set(entries)) < len(entries) or not all(0 < number <= last for number in every):
         yield "an answer that is shown is no entry of the ledger, or the same one as another"
     for source, count in Counter(fact["source"] for fact in single).items():
         if count > account["by_source"].get(source, 0):

@@ -22,8 +22,8 @@ from everhold.mechanisms import Source
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.questions.procedures import how_made, what_narrows
-from everhold.questions.readings import READING, Reading
 from everhold.questions.question import MOST_SHOWN, Pricing, Question, Ready, Told, paying
+from everhold.questions.readings import READING, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
