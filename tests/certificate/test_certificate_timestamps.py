@@ -235,7 +235,11 @@ def test_an_authority_on_the_network_is_asked_for_a_digest_and_no_more(tmp_path,
 
 FAILURES = {
     "refusal": (lambda request: der(SEQUENCE, der(SEQUENCE, whole(2))), 200, "refused, with status 2|no reply"),
-    "an old answer": (lambda request: Authority().reply(request[:-11] + bytes(8) + request[-3:]), 200, "another request"),
+    "an old answer": (
+        lambda request: Authority().reply(request[:-11] + bytes(8) + request[-3:]),
+        200,
+        "another request",
+    ),
     "no reply": (lambda request: b"<html>sign in</html>", 200, "no reply of a time-stamping authority"),
     "much too long": (lambda request: bytes(2**20), 200, "no reply of a time-stamping authority"),
     "fault": (lambda request: b"", 500, "could not be asked: status 500"),

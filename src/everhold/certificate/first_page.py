@@ -123,8 +123,20 @@ FIRST_PAGE_STYLE = """
   .everhold-certificate .strip { grid-template-columns: 1fr; margin-bottom: .4rem; }
 }
 @media print {
-  .everhold-certificate .lead { font-size: 13pt; }
-  .everhold-certificate #everhold-summary { break-after: page; border-bottom: 0; }
+  .everhold-certificate header { padding: .5rem 0 .7rem; }
+  .everhold-certificate #everhold-summary { break-after: page; border-bottom: 0; padding: .2rem 0 0; }
+  .everhold-certificate .lead { margin: .55rem 0 .05rem; font-size: 12.5pt; }
+  .everhold-certificate .asked, .everhold-certificate .made, .everhold-certificate figcaption { font-size: 8pt; }
+  .everhold-certificate #everhold-summary p { margin-bottom: .25rem; }
+  .everhold-certificate #everhold-summary p.lead { margin-bottom: 0; }
+  .everhold-certificate h3 { font-size: 9.5pt; }
+  .everhold-certificate figure { margin: .6rem 0 .3rem; }
+  .everhold-certificate .strip { font-size: 8.5pt; }
+  .everhold-certificate .strip.axis { margin-bottom: .2rem; }
+  .everhold-certificate .strip svg { height: 1.45rem; }
+  .everhold-certificate .columns { margin-top: .4rem; }
+  .everhold-certificate .columns ul { font-size: 9pt; line-height: 1.35; }
+  .everhold-certificate .columns li { margin-bottom: .2rem; }
   .everhold-certificate .strip { print-color-adjust: exact; }
 }
 """

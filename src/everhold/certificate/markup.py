@@ -12,7 +12,7 @@ def escaped(text: str) -> str:
 
     Examples:
         >>> escaped("<b>") + escaped(chr(0x202E))
-        '&lt;b&gt;\\\u202e'
+        '&lt;b&gt;\\u202e'
     """
     visible = "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
