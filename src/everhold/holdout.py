@@ -18,6 +18,7 @@ from everhold.asking.budget import (
     set_limits,
     warn_of_promises,
 )
+from everhold.asking.chosen import Choice, chosen_answers
 from everhold.asking.desk import CLOSED_STUDY, Desk, first_noise
 from everhold.asking.gate import Gate, certified_gates, described_gate, open_gate
 from everhold.asking.recovery import recover_ledger
@@ -62,11 +63,11 @@ from everhold.sealing.table import StoredRows
 from everhold.values.base import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
-    from everhold.certificate import Certificate
+    from everhold.certificate import Certificate, Timestamper
     from everhold.dependence import RowStructure
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.ledger import HoldoutRecord
@@ -612,14 +613,29 @@ class Holdout:
         simulated = self._desk.record.configuration["seed"] is not None
         return spending(self.mechanism, self._desk.state_from(head.state), entries, delta=delta, simulated=simulated)
 
-    def certificate(self) -> Certificate:
+    def certificate(
+        self, answers: Mapping[str, Choice] | Sequence[Choice] = (), *, timestamp: Timestamper | str | None = None
+    ) -> Certificate:
         """What is promised, for which rows and why, and what was asked and spent so far; signed by the steward.
 
-        Raises:
-            IntegrityError: If the ledger is not what was written: nothing is signed then.
-        """
-        from everhold.certificate import make_certificate
+        Args:
+            answers: What the first page shows, by the name that it gets there: ``{"model B": answer}``. An answer, the
+                question itself (also one that is made of several), or its id in the transcript: ``sequence`` or
+                ``question``. All intervals hold at once, so they may be chosen with all answers in hand; the page says
+                how many questions there were.
+            timestamp: Who states when it was signed: the URL of a time-stamping authority (RFC 3161), or a function
+                from a SHA-256 digest to its token, in DER. Needs the extra ``timestamp``. Nobody by default.
 
+        Raises:
+            IntegrityError: If the ledger is not what was written, or the token is about something else: nothing is
+                signed then.
+            QueryRejected: If an answer is not in the ledger, or is no number with an interval.
+            ValueError: If a name cannot be used, or the same answer or name is there twice.
+            EverholdError: If the authority cannot be reached, or the package is missing.
+        """
+        from everhold.certificate import TimestampAuthority, make_certificate
+
+        stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
         head = self._desk.head()
         check_unaltered(self._desk.store, self._desk.record.name, head, seal_key=self._desk.key.seal_key)
         desk, every = self._desk, self._desk.entries(head.sequence)
@@ -631,5 +647,6 @@ class Holdout:
             desk.record, mechanism=desk.mechanism, head=head, sources=Counter(source for source, _ in asked),
             by_position=sum(by_position for _, by_position in asked), key=desk.key,
             also_sealed_as=also_sealed_as(desk.store, desk.record), unsealed=len(disclosed(every)),
-            gates=certified_gates(head.accounts, every),
+            gates=certified_gates(head.accounts, every), answers=chosen_answers(desk, answers, every),
+            timestamp=stamper,
         )  # fmt: skip

@@ -16,6 +16,23 @@ SEED = 987_654_321
 FOLDER = "flights-secret-folder"
 
 
+def shown(name="model B", measure="right", *, entry=1, source="training", numbers=(0.864, 0.8512, 0.876), **more):
+    """The facts of one answer on the first page."""
+    told = dict(zip(("value", "low", "high"), numbers, strict=True))
+    return {
+        "name": name, "measure": measure, "asked": f"what is {name}?", "question": f"{entry:064x}", "entries": [entry],
+        "source": source, "by_position": False, **told, **more,
+    }  # fmt: skip
+
+
+SHOWN = (
+    shown(),
+    shown("model B against model A", "right more", entry=2, numbers=(0.012, -0.003, 0.021)),
+    shown("basket", "mean", entry=3, source="holdout", numbers=(22.58, 21.2, 23.96)),
+)
+"""What the first page of a sample may show."""
+
+
 @functools.cache
 def _default_mechanism():
     return GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
@@ -23,7 +40,7 @@ def _default_mechanism():
 
 def make_sample(
     folder, mechanism=None, *, simulation=False, name="flights", columns=(("delay", "number"),), features="sealed",
-    by_position=0,
+    by_position=0, answers=(), timestamp=None,
 ):  # fmt: skip
     """A certificate of a holdout that answered five questions, and the key that signed it."""
     mechanism = mechanism or _default_mechanism()
@@ -53,6 +70,8 @@ def make_sample(
         sources={"training": 5 - released, "holdout": released},
         by_position=by_position,
         key=key,
+        answers=answers,
+        timestamp=timestamp,
         issued=datetime(2026, 11, 21, 12, tzinfo=UTC),
     )
     return certificate, key

@@ -1,11 +1,11 @@
 import pytest
-from certificate_samples import make_sample
+from certificate_samples import SHOWN, make_sample
 
 
 @pytest.fixture
 def signed(tmp_path):
-    """A certificate and its key."""
-    return make_sample(tmp_path)
+    """A certificate that shows answers, and its key."""
+    return make_sample(tmp_path, answers=SHOWN)
 
 
 @pytest.fixture

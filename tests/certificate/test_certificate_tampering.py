@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from everhold.certificate import verify_certificate
-from everhold.certificate.form import MOST_BYTES, SECTIONS, SOURCES, facts_of
+from everhold.certificate.form import MOST_BYTES, SECTIONS, SOURCES, SUMMARY, facts_of
 from everhold.certificate.words import add_words
 from everhold.mechanisms import (
     GaussianMechanism,
@@ -52,10 +52,11 @@ def test_any_altered_leaf_is_found_and_its_section_named(tmp_path, document):
 
 def test_an_altered_leaf_blames_no_other_section(tmp_path, document):
     for path in places(document):
-        if path[0] in SECTIONS:
+        if path[0] in (SUMMARY, *SECTIONS):
             altered = replaced(document, path, otherwise)
             findings = verify_certificate(written(tmp_path / "c.json", altered)).findings
-            blamed = {name for name in SECTIONS for finding in findings if f"section {name!r} was altered" in finding}
+            sections = (SUMMARY, *SECTIONS)
+            blamed = {name for name in sections for finding in findings if f"section {name!r} was altered" in finding}
             assert blamed <= {path[0]}, path
 
 
@@ -252,7 +253,7 @@ def said_again(folder, certificate, key, **changes):
         facts["account"].pop("labels", None)
     for section, changed in changes.items():
         facts[section] |= changed
-    lying = certificate.to_dict() | {name: add_words(facts)[name] for name in SECTIONS}
+    lying = certificate.to_dict() | add_words(facts)
     report = verify_certificate(written(folder / "c.json", signed_again(lying, key)), public_key=key.public_key)
     assert not any("words of" in found or "altered" in found for found in report.findings)
     return report.findings
@@ -404,7 +405,7 @@ STRANGE = [None, True, -1, 2**62, 10**300, 1e300, -0.5, "x", "\x00", "<b>", [], 
 def test_no_value_anywhere_makes_verification_fail_with_an_error(tmp_path, signed):
     certificate, key = signed
     document = certificate.to_dict()
-    for path in (path for path in places(document) if path[0] in SECTIONS):
+    for path in (path for path in places(document) if path[0] in (SUMMARY, *SECTIONS)):
         for number, value in enumerate(STRANGE):
             strange = replaced(document, path, lambda _, value=value: value)
             if number % 3 == len(path) % 3:  # signed, so that nothing before the numbers stops it
@@ -419,7 +420,7 @@ def test_no_value_anywhere_makes_verification_fail_with_an_error(tmp_path, signe
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     ),
-    st.sampled_from([*SECTIONS, "signature", "everhold_certificate"]),
+    st.sampled_from([SUMMARY, *SECTIONS, "signature", "everhold_certificate"]),
 )
 def test_any_json_in_the_place_of_a_section_is_found(tmp_path, document, value, name):
     (tmp_path / "c.json").write_text(json.dumps({**document, name: value}))

@@ -1,7 +1,9 @@
 """Certificates that an earlier everhold signed still verify, one of every mechanism, words and numbers included.
 
-They were made with real noise when the mechanisms had come to know their own words; never make them anew. Those of
-guess-and-check before it rested on a tree of intervals (S8) cannot be computed anew, and verification says so.
+They were made with real noise when the mechanisms had come to know their own words, and those of all mechanisms but
+guess-and-check are the ones that were signed then. Those of guess-and-check had to be signed anew, and two were added,
+while its statement S8 and its words still changed; from here on none may be. Its certificates of before S8 are in
+``superseded``: they cannot be computed anew, and verification says so.
 """
 
 import json

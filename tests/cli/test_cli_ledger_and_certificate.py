@@ -6,6 +6,7 @@ import json
 import sqlite3
 
 import pytest
+from authority_samples import Authority, answering
 
 from everhold.certificate import Certificate
 from everhold.certificate.document import digest, signed_message
@@ -165,3 +166,58 @@ def test_words_of_another_version_have_an_exit_code_of_their_own(everhold):
 def test_a_certificate_of_another_version_is_still_a_witness_of_the_ledger(everhold):
     everhold(*ASK, "delay > 3")
     assert json.loads(everhold(*VERIFY, "--certificate", "c.json").stdout)["ok"]
+
+
+def test_chosen_answers_stand_on_the_first_page(study, everhold):
+    everhold(*ASK, "delay > 15")
+    question = json.loads(everhold(*ASK, "delay > 25", "--format", "json").stdout)["question"]
+    save = ["certificate", "save", "s.db", "flights", "--output", "c.html"]
+    everhold(*save, "--answer", "1=Late flights", "--answer", f"{question[:12]}=Very late ones = 25 minutes")
+    page = (study / "c.html").read_text()
+    assert "Late flights: " in page
+    assert "Very late ones = 25 minutes: " in page
+    assert json.loads(everhold("certificate", "verify", "c.html", "--format", "json").stdout)["ok"]
+    (study / "c.html").write_text(page.replace("Late flights: ", "Late flights, at most: ", 1))
+    everhold("certificate", "verify", "c.html", code=7)
+    shown = everhold("certificate", "show", "s.db", "flights", "--answer", "1=Late flights", "--format", "csv").stdout
+    assert next(csv.DictReader(io.StringIO(shown)))["item"] == "Late flights"
+
+
+@pytest.mark.parametrize(("answer", "code", "said"), [
+    ("1", 2, "expected ID=NAME"), ("=x", 2, "expected ID=NAME"), ("1=", 2, "expected ID=NAME"),
+    ("9=late", 5, "has no entry 9"), ("abcdef12=late", 5, "is that of 0 entries"), ("1= late", 2, "cannot be used"),
+])  # fmt: skip
+def test_an_answer_that_is_not_there_is_not_shown(study, everhold, answer, code, said):
+    everhold(*ASK, "delay > 15")
+    save = ["certificate", "save", "s.db", "flights", "--output", "c.html"]
+    assert said in everhold(*save, "--answer", answer, code=code).stderr
+    assert not (study / "c.html").exists()
+
+
+def test_a_trusted_time_is_saved_and_verified(study, everhold):
+    authority, other = Authority(), Authority()
+    (study / "roots.pem").write_bytes(authority.roots)
+    (study / "others.pem").write_bytes(other.roots)
+    (study / "nothing.pem").write_text("nothing")
+    with answering(authority.reply) as url:
+        saved = everhold("certificate", "save", "s.db", "flights", "--output", "c.json", "--timestamp", url)
+    assert "2026-11-21T12:30:00+00:00" in saved.stdout
+    verify = ["certificate", "verify", "c.json", "--format", "json"]
+    assert "was not checked against the root" in str(json.loads(everhold(*verify).stdout)["notes"])
+    trusted = json.loads(everhold(*verify, "--timestamp-roots", "roots.pem").stdout)
+    assert trusted["trusted_time"] == "2026-11-21T12:30:00+00:00"
+    refused = json.loads(everhold(*verify, "--timestamp-roots", "others.pem", code=7).stdout)
+    assert "not to be trusted" in refused["findings"][0]
+    assert "no certificates" in everhold(*verify, "--timestamp-roots", "nothing.pem", code=2).stderr
+    assert "no file" in everhold(*verify, "--timestamp-roots", "missing.pem", code=2).stderr
+    everhold("certificate", "save", "s.db", "flights", "--output", "plain.json")
+    verify[2] = "plain.json"
+    assert "no trusted time" in everhold(*verify, "--timestamp-roots", "roots.pem", code=7).stdout
+
+
+def test_without_a_trusted_time_nothing_is_saved(study, everhold):
+    save = ["certificate", "save", "s.db", "flights", "--output", "c.json", "--timestamp"]
+    with answering(lambda request: b"", status=503) as url:
+        assert "could not be asked: status 503" in everhold(*save, url, code=1).stderr
+    assert "begins with http" in everhold(*save, "tsa.example", code=2).stderr
+    assert not (study / "c.json").exists()

@@ -11,18 +11,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from everhold.certificate.first_page import summary_rows
 from everhold.certificate.form import (
     FORMAT,
     FORMAT_FIELD,
     RARE_SOURCES,
-    SECTIONS,
     SIGNATURE,
     SOURCES,
+    SUMMARY,
+    TIMESTAMP,
     Malformed,
     misshapen,
     read_document,
+    sections_of,
 )
 from everhold.certificate.page import outline, render_fragment, render_page
+from everhold.certificate.timestamps import Timestamper, stamp_of
 from everhold.certificate.words import add_words
 from everhold.display import Display
 from everhold.errors import IntegrityError
@@ -48,6 +52,7 @@ __all__ = [
     "privacy_facts",
     "signed_message",
     "software_version",
+    "stamped_digest",
 ]
 
 SOFTWARE = "everhold"
@@ -102,6 +107,11 @@ class Certificate(Display):
         return str(self._document[SIGNATURE]["public_key"])
 
     @property
+    def claimed_time(self) -> str | None:
+        """The trusted time that it states, UTC in ISO 8601, which `verify_certificate` checks; None without one."""
+        return self._document[TIMESTAMP]["time"] if TIMESTAMP in self._document else None
+
+    @property
     def ledger_head(self) -> tuple[int, str]:
         """Sequence and hash of the ledger's last entry, as ``everhold.ledger.verify(expected_head=...)`` takes it."""
         head = self._document["ledger_head"]
@@ -109,11 +119,14 @@ class Certificate(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """The whole signed document, section by name."""
-        return {name: copy.deepcopy(self._document[name]) for name in (FORMAT_FIELD, *SECTIONS, SIGNATURE)}
+        stamp = (TIMESTAMP,) if TIMESTAMP in self._document else ()
+        names = (FORMAT_FIELD, *sections_of(self._document), SIGNATURE, *stamp)
+        return {name: copy.deepcopy(self._document[name]) for name in names}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """``{"section", "item", "value"}`` in the order of the page; sentences have no item."""
-        return [
+        first = summary_rows(self._document[SUMMARY]) if SUMMARY in self._document else []
+        return first + [
             {"section": block.title, "item": item, "value": value}
             for block in outline(self._document)
             for item, value in [*(("", text) for text in (*block.before, *block.bullets, *block.after)), *block.items]
@@ -159,6 +172,8 @@ def make_certificate(
     also_sealed_as: Sequence[str] = (),
     unsealed: int = 0,
     gates: Sequence[Mapping[str, Any]] = (),
+    answers: Sequence[Mapping[str, Any]] = (),
+    timestamp: Timestamper | None = None,
     issued: datetime | None = None,
 ) -> Certificate:
     """State what a holdout promises and what was spent, and sign it.
@@ -173,10 +188,16 @@ def make_certificate(
         also_sealed_as: Other holdouts of the same storage with the same rows.
         unsealed: Number of answers whose sealed numbers were told.
         gates: The gates with all their promotions, as `everhold.asking.gate.certified_gates` gives them.
+        answers: Those that the first page shows, as `everhold.asking.chosen.chosen_answers` gives them.
+        timestamp: Who states when it was signed; nobody by default.
         issued: When; now, by default.
+
+    Raises:
+        EverholdError: If there is no token, or it is about something else. Nothing was signed, then.
     """
     state = state_from(head.state, record.configuration)
-    facts = {
+    facts: dict[str, dict[str, Any]] = {
+        SUMMARY: {"answers": [dict(answer) for answer in answers]},
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
         **_holdout_facts(record, also_sealed_as),
         **_account_facts(head, sources, by_position, unsealed, mechanism=mechanism, state=state, gates=gates),
@@ -188,7 +209,7 @@ def make_certificate(
         },
     }
     worded = add_words(facts)
-    sections: dict[str, Any] = {name: worded[name] for name in SECTIONS}
+    sections: dict[str, Any] = {name: worded[name] for name in sections_of(worded)}
     signature: dict[str, Any] = {
         "algorithm": ALGORITHM,
         "public_key": key.public_key,
@@ -196,6 +217,8 @@ def make_certificate(
     }
     document = {FORMAT_FIELD: FORMAT, **sections, SIGNATURE: signature}
     signature["value"] = key.sign(signed_message(document))
+    if timestamp is not None:
+        document[TIMESTAMP] = stamp_of(timestamp, stamped_digest(document))
     return Certificate(json.loads(canonical(document)))
 
 
@@ -203,6 +226,12 @@ def signed_message(document: Mapping[str, Any]) -> bytes:
     """What the signature is over: the format, the algorithm, the key and the digests of all sections."""
     signed = {name: value for name, value in document[SIGNATURE].items() if name != "value"}
     return canonical({FORMAT_FIELD: document[FORMAT_FIELD], SIGNATURE: signed}).encode()
+
+
+def stamped_digest(document: Mapping[str, Any]) -> bytes:
+    """What a trusted time is about: SHA-256 of the format and the whole signature, hence of all that was signed."""
+    signed = {name: document[name] for name in (FORMAT_FIELD, SIGNATURE)}
+    return hashlib.sha256(canonical(signed).encode()).digest()
 
 
 def digest(section: Any) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from everhold.estimand import FEATURES
 from everhold.ledger.chain import canonical
+from everhold.values.measures import MEASURES
 
 __all__ = [
     "DATA_BEGIN",
@@ -25,17 +26,24 @@ __all__ = [
     "SECTIONS",
     "SIGNATURE",
     "SOURCES",
+    "SUMMARY",
+    "TIMESTAMP",
     "Malformed",
     "facts_of",
     "is_hex",
     "misshapen",
     "read_document",
+    "sections_of",
 ]
 
 FORMAT_FIELD = "everhold_certificate"
 FORMAT = 1
 """Version of the document, its words and its page included; a change of any of them is a new version."""
 SIGNATURE = "signature"
+TIMESTAMP = "timestamp"
+"""Where there is a trusted time of the signature: a token of RFC 3161, and the time that it states."""
+SUMMARY = "summary"
+"""The section of the first page; earlier certificates have none."""
 SOURCES = ("training", "guess", "standing", "holdout")
 """Where an answer may come from, as the ledger names it."""
 RARE_SOURCES = ("silent",)
@@ -107,6 +115,31 @@ _gate = _object(
     gate=_text, metric=_text, margin=_number, limit=_optional(_count), first=_hash, challenges=_count,
     promotions=_list(_promoted),
 )  # fmt: skip
+_unsealed = _object(value=_number, low=_number, high=_number)
+_chosen_facts: dict[str, Fits] = {
+    "name": _text, "measure": lambda value: _text(value) and value in MEASURES, "asked": _text, "question": _hash,
+    "entries": lambda value: _list(_count)(value) and bool(value),
+    "by_position": lambda value: isinstance(value, bool),
+    "source": lambda value: _text(value) and value in (*SOURCES, *RARE_SOURCES),
+    "value": _optional(_number), "low": _optional(_number), "high": _optional(_number),
+}  # fmt: skip
+
+
+def _chosen(value: object) -> bool:
+    """An answer that is shown, with the numbers that were told, or unsealed, or both."""
+    if not isinstance(value, dict):
+        return False
+    told = {name: number for name, number in value.items() if name != "unsealed"}
+    numbers = [told.get(name) for name in ("value", "low", "high")]
+    silent = told.get("source") in RARE_SOURCES
+    return (
+        _object(**_chosen_facts)(told)
+        and numbers.count(None) == (3 if silent else 0)
+        and ("unsealed" in value or not silent)
+        and _unsealed(value.get("unsealed", {"value": 0, "low": 0, "high": 0}))
+    )
+
+
 _allotted = _object(analyst=_text, asked=_count, questions=_count, charged=_count, charges=_count)
 _FACTS: dict[str, dict[str, Fits]] = {
     "promise": {
@@ -137,6 +170,11 @@ _FACTS: dict[str, dict[str, Fits]] = {
         "software": _text, "version": _text, "issued_at": _text, "simulation": lambda value: isinstance(value, bool),
     },
 }  # fmt: skip
+_FACTS_OF_SUMMARY: dict[str, Fits] = {"answers": _list(_chosen)}
+_WORDS_OF_SUMMARY: dict[str, Fits] = {
+    "sentences": _texts, "sources": _texts, "promise": _text, "asked": _text, "found": _texts, "means": _texts,
+    "does_not_mean": _texts,
+}  # fmt: skip
 _SOMETIMES: dict[str, dict[str, Fits]] = {
     "rows": {"also_sealed_as": _texts},
     "account": {
@@ -158,15 +196,32 @@ _WORDS: dict[str, dict[str, Fits]] = {
     "issue": {"banner": _optional(_text)},
 }
 SECTIONS = tuple(_FACTS)
-"""Names of the signed sections, in the order of the page."""
+"""Names of the signed sections that every certificate has, in the order of the page."""
 _SIGNED: dict[str, Fits] = {
     "algorithm": _text, "public_key": _hash, "digests": _map(_hash), "value": lambda value: is_hex(value, 128),
 }  # fmt: skip
 
+_LONGEST_TOKEN = 2**17
+
+
+def _token(value: object) -> bool:
+    return (
+        isinstance(value, str) and len(value) <= _LONGEST_TOKEN and re.fullmatch("[A-Za-z0-9+/]+=*", value) is not None
+    )
+
+
+_stamped = _object(token=_token, time=_text)
+
+
+def sections_of(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the signed sections of a document, in the order of the page."""
+    return (SUMMARY, *SECTIONS) if SUMMARY in document else SECTIONS
+
 
 def facts_of(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The sections without their words."""
-    return {
+    summary = {SUMMARY: {name: document[SUMMARY][name] for name in _FACTS_OF_SUMMARY}} if SUMMARY in document else {}
+    return summary | {
         section: {
             name: document[section][name]
             for name in (*fields, *_SOMETIMES.get(section, {}))
@@ -184,7 +239,7 @@ def misshapen(document: object) -> Iterator[str]:
     if type(document[FORMAT_FIELD]) is not int or document[FORMAT_FIELD] != FORMAT:
         yield f"the certificate has a format that this everhold does not know; expected version {FORMAT}"
         return
-    expected = {FORMAT_FIELD, SIGNATURE, *SECTIONS}
+    expected = {FORMAT_FIELD, SIGNATURE, SUMMARY, TIMESTAMP, *SECTIONS}
     yield from (f"the section {name!r} is missing" for name in (*SECTIONS, SIGNATURE) if name not in document)
     if any(name not in expected for name in document):
         yield "there are sections that a certificate does not have"
@@ -192,6 +247,10 @@ def misshapen(document: object) -> Iterator[str]:
         if name in document:
             fields, sometimes = _FACTS[name] | _WORDS.get(name, {}), _SOMETIMES.get(name, {})
             yield from _misshapen_section(name, document[name], fields, sometimes)
+    if SUMMARY in document:
+        yield from _misshapen_section(SUMMARY, document[SUMMARY], _FACTS_OF_SUMMARY | _WORDS_OF_SUMMARY, {})
+    if TIMESTAMP in document and not _stamped(document[TIMESTAMP]):
+        yield "the token of the trusted time is malformed"
     if SIGNATURE in document:
         yield from _misshapen_section(SIGNATURE, document[SIGNATURE], _SIGNED, {})
 

@@ -5,12 +5,13 @@ The page is print-ready and self-contained, and runs no script.
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.form import DATA_BEGIN, DATA_END, RARE_SOURCES, SIGNATURE, SOURCES
-from everhold.certificate.words import at_least, at_most, percent, shown
+from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
+from everhold.certificate.form import DATA_BEGIN, DATA_END, RARE_SOURCES, SIGNATURE, SOURCES, SUMMARY, TIMESTAMP
+from everhold.certificate.markup import escaped
+from everhold.certificate.numbers import at_least, at_most, percent, shown
 from everhold.dependence import MODELS
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS
@@ -82,13 +83,16 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     also = (_ALSO_SEALED,) if rows.get("also_sealed_as") else ()
     shared = _labelled({name: mechanism[name] for name in ("name", "rows", "queries", "confidence", "unit")})
     proof = (("statement", theorem["statement"]), ("source", theorem["source"]), *_labelled(theorem["numbers"]))
-    stated = tuple((name, _value(privacy[name])) for name in ("epsilon", "delta") if privacy[name] is not None)
+    kept_private = tuple((name, _value(privacy[name])) for name in ("epsilon", "delta") if privacy[name] is not None)
     issued = (
         ("software", f"{issue['software']} {issue['version']}"),
         ("issued at", issue["issued_at"]),
         ("simulation", "yes: the noise could be predicted" if issue["simulation"] else "no"),
     )
     signed = _labelled({name: signature[name] for name in ("algorithm", "public_key", "value")})
+    stamp = document.get(TIMESTAMP)
+    checking = (_CHECKING,) if stamp is None else (_CHECKING, _CHECKING_TIME)
+    stated = () if stamp is None else (("trusted time, as its token states it", stamp["time"]),)
     digests = tuple((f"SHA-256 of {name!r}", value) for name, value in signature["digests"].items())
     return (
         Block("promise", "What is promised", (promise["sentence"], *promise["explanation"]),
@@ -100,10 +104,10 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
         Block("theorem", "Why it holds", (theorem["says"],), items=proof),
         _account(document["account"], mechanism["name"]),
         Block("ledger_head", "Where the ledger stands", (_LEDGER,), items=_labelled(document["ledger_head"])),
-        Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=stated),
+        Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=kept_private),
         Block("not_promised", "What is not promised", bullets=tuple(document["not_promised"]["items"])),
         Block("issue", "Issued", items=issued),
-        Block(SIGNATURE, "Signature", (_CHECKING,), items=(*signed, *digests)),
+        Block(SIGNATURE, "Signature", checking, items=(*signed, *stated, *digests)),
     )  # fmt: skip
 
 
@@ -135,6 +139,11 @@ _CHECKING = (
     "you from the steward, who sealed the rows, and not with this document. Without it, the signature only shows "
     "that nothing was altered since somebody signed. Use the version of everhold that is named above: another one that "
     "has other words says that it did not check them, and does not call the certificate sound."
+)
+_CHECKING_TIME = (
+    "The trusted time is a token of a time-stamping authority (RFC 3161) about this signature. Whether to believe it: "
+    "everhold certificate verify FILE --timestamp-roots ROOTS, with the authority's root certificate from a source "
+    "that you trust."
 )
 
 
@@ -339,7 +348,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 def render_page(document: Mapping[str, Any]) -> str:
     """The whole page, with the signed document in it; the same document always gives the same text."""
-    title = _escaped(f"Certificate of the holdout {document['rows']['holdout']}")
+    title = escaped(f"Certificate of the holdout {document['rows']['holdout']}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -353,47 +362,40 @@ def render_fragment(document: Mapping[str, Any]) -> str:
     """The body of the page with its style, for notebooks and other pages."""
     blocks = outline(document)
     sections = "\n".join(_section(number, block) for number, block in enumerate(blocks, 1))
-    return (
-        f'<style>{_STYLE}</style>\n<article class="everhold-certificate">\n{_header(document)}\n{sections}\n</article>'
-    )
+    style, first = _STYLE, ""
+    if SUMMARY in document:
+        style, first = _STYLE + FIRST_PAGE_STYLE, f"{first_page(document)}\n"
+    body = f"{_header(document)}\n{first}{sections}"
+    return f'<style>{style}</style>\n<article class="everhold-certificate">\n{body}\n</article>'
 
 
 def _header(document: Mapping[str, Any]) -> str:
     banner = document["issue"]["banner"]
     return (
         '<header>\n<p class="kind">everhold · certificate of a sealed holdout</p>\n'
-        f"<h1>{_escaped(document['rows']['holdout'])}</h1>\n"
-        + (f'<p class="banner" role="alert">{_escaped(banner)}</p>\n' if banner else "")
+        f"<h1>{escaped(document['rows']['holdout'])}</h1>\n"
+        + (f'<p class="banner" role="alert">{escaped(banner)}</p>\n' if banner else "")
         + "</header>"
     )
 
 
 def _section(number: int, block: Block) -> str:
-    parts = [f'<section id="everhold-{block.key}">', f"<h2>{number}. {_escaped(block.title)}</h2>"]
+    parts = [f'<section id="everhold-{block.key}">', f"<h2>{number}. {escaped(block.title)}</h2>"]
     for position, text in enumerate(block.before):
         large = ' class="promise"' if block.key == "promise" and position == 0 else ""
-        parts.append(f"<p{large}>{_escaped(text)}</p>")
+        parts.append(f"<p{large}>{escaped(text)}</p>")
     if block.bullets:
-        parts += ["<ul>", *(f"<li>{_escaped(text)}</li>" for text in block.bullets), "</ul>"]
-    parts += [f"<p>{_escaped(text)}</p>" for text in block.after]
+        parts += ["<ul>", *(f"<li>{escaped(text)}</li>" for text in block.bullets), "</ul>"]
+    parts += [f"<p>{escaped(text)}</p>" for text in block.after]
     if block.items:
-        parts += ["<dl>", *(f"<dt>{_escaped(label)}</dt>{_described(value)}" for label, value in block.items), "</dl>"]
+        parts += ["<dl>", *(f"<dt>{escaped(label)}</dt>{_described(value)}" for label, value in block.items), "</dl>"]
     return "\n".join([*parts, "</section>"])
 
 
 def _described(value: str) -> str:
     looks_like_a_hash = len(value) >= 32 and value.isalnum()
     kind = ' class="code"' if looks_like_a_hash else ""
-    return f"<dd{kind}>{_escaped(value)}</dd>"
-
-
-def _escaped(text: str) -> str:
-    """Text that cannot become markup, nor turn the reading direction, nor hide."""
-    visible = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
-    return html.escape(visible)
+    return f"<dd{kind}>{escaped(value)}</dd>"
 
 
 def _embedded(document: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,25 +18,44 @@ from everhold.certificate.document import (
     privacy_facts,
     signed_message,
     software_version,
+    stamped_digest,
 )
-from everhold.certificate.form import SECTIONS, SIGNATURE, Malformed, facts_of, is_hex, misshapen, read_document
+from everhold.certificate.form import (
+    SECTIONS,
+    SIGNATURE,
+    SUMMARY,
+    TIMESTAMP,
+    Malformed,
+    facts_of,
+    is_hex,
+    misshapen,
+    read_document,
+    sections_of,
+)
 from everhold.certificate.page import render_page
+from everhold.certificate.summary import POINTS
+from everhold.certificate.timestamps import roots_from, stamp_findings
 from everhold.certificate.words import add_words
 from everhold.dependence import MODELS, dependence_from_dict
 from everhold.display import Display
+from everhold.errors import EverholdError
 from everhold.estimand import PUBLIC
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, State, mechanism_from_dict
 from everhold.sealing.keys import signature_holds
+from everhold.values.measures import RATES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from cryptography.x509 import Certificate as Root
 
     from everhold.mechanisms import Mechanism, Promise
 
 __all__ = ["CertificateReport", "verify_certificate"]
 
 _LONGEST_VERSION = 40
+_ANYTHING = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +67,15 @@ class CertificateReport(Display):
         certificate: The certificate; None if the file does not hold one.
         notes: What the reader should know although it is not wrong.
         unchecked: What this version of everhold could not check, in plain words; empty if all was checked.
+        trusted_time: When it was signed, as a time-stamping authority states it that one of the given roots stands
+            behind; None without such a statement.
     """
 
     findings: tuple[str, ...]
     certificate: Certificate | None
     notes: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+    trusted_time: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -60,7 +83,7 @@ class CertificateReport(Display):
         return not self.findings and not self.unchecked
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"ok", "findings", "unchecked", "notes", "promise", "public_key"}``."""
+        """``{"ok", "findings", "unchecked", "notes", "promise", "public_key", "trusted_time"}``."""
         certificate = self.certificate
         return {
             "ok": self.ok,
@@ -69,6 +92,7 @@ class CertificateReport(Display):
             "notes": list(self.notes),
             "promise": None if certificate is None else certificate.promise,
             "public_key": None if certificate is None else certificate.public_key,
+            "trusted_time": self.trusted_time,
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -79,7 +103,9 @@ class CertificateReport(Display):
         return rows + [{"kind": "note", "what": what} for what in self.notes]
 
 
-def verify_certificate(path: Path | str, *, public_key: str | None = None) -> CertificateReport:
+def verify_certificate(
+    path: Path | str, *, public_key: str | None = None, timestamp_roots: bytes | None = None
+) -> CertificateReport:
     """Check a certificate without network, ledger or rows.
 
     Checks the form, the signature, the digest of every section, that the words say what the facts give, the numbers
@@ -92,10 +118,15 @@ def verify_certificate(path: Path | str, *, public_key: str | None = None) -> Ce
         path: A ``.json`` or ``.html`` file.
         public_key: The steward's key in hex, from a source that you trust. Without it, the signature shows only that
             nothing was altered since somebody signed.
+        timestamp_roots: Root certificates of time-stamping authorities, the content of a PEM file from a source that
+            you trust; then there has to be a trusted time, and one of them has to stand behind it. Without them, it is
+            only said that there is one, and which.
 
     Raises:
-        ValueError: If `public_key` is not a key.
+        ValueError: If `public_key` is not a key, or `timestamp_roots` holds no certificates.
+        EverholdError: If there are `timestamp_roots` and the package that reads a trusted time is missing.
     """
+    roots = None if timestamp_roots is None else roots_from(timestamp_roots)
     if public_key is not None:
         public_key = public_key.strip().lower()
         if not is_hex(public_key, 64):
@@ -119,17 +150,22 @@ def verify_certificate(path: Path | str, *, public_key: str | None = None) -> Ce
             unchecked.append(_words_of_another_version(document, misworded, signed=not findings))
         if page is not None:
             findings += _page_findings(page, document)
+    untimely, unread = _time_findings(document, roots)
     certificate = Certificate(document)
-    return CertificateReport(tuple(findings), certificate, tuple(_notes(certificate, public_key)), tuple(unchecked))
+    notes = [*_notes(certificate, public_key), *_time_notes(certificate, trusted=roots is not None and not untimely)]
+    return CertificateReport(
+        tuple(findings + untimely), certificate, tuple(notes), tuple(unchecked + unread),
+        trusted_time=None if roots is None or findings or untimely else certificate.claimed_time,
+    )  # fmt: skip
 
 
 def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
     signature = document[SIGNATURE]
     if signature["algorithm"] != ALGORITHM:
         yield "the signature names an algorithm that this everhold does not know"
-    if set(signature["digests"]) != set(SECTIONS):
+    if set(signature["digests"]) != set(sections_of(document)):
         yield "the signature does not cover exactly the sections of a certificate"
-    for name in SECTIONS:
+    for name in sections_of(document):
         if digest(document[name]) != signature["digests"].get(name):
             yield f"the section {name!r} was altered: it is not the one that was signed"
     message = signed_message(document)
@@ -139,11 +175,37 @@ def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> 
         yield "it was signed with another key than the one expected"
 
 
+def _time_findings(document: Mapping[str, Any], roots: Sequence[Root] | None) -> tuple[list[str], list[str]]:
+    """What is wrong with the trusted time, and what could not be checked of it."""
+    if TIMESTAMP not in document:
+        return ([] if roots is None else ["there is no trusted time in it, and one was expected"]), []
+    try:
+        return stamp_findings(document[TIMESTAMP], stamped_digest(document), roots), []
+    except EverholdError as fault:  # the package is missing
+        if roots is not None:
+            raise
+        return [], [f"its trusted time was not read: {fault.message}"]
+
+
+def _time_notes(certificate: Certificate, *, trusted: bool) -> Iterator[str]:
+    if certificate.claimed_time is None:
+        return
+    if trusted:
+        yield f"a time-stamping authority that you trust states that it was signed by {certificate.claimed_time}"
+    else:
+        yield (
+            f"it carries a trusted time, {certificate.claimed_time}, that was not checked against the root of an "
+            "authority; anybody could have made it"
+        )
+
+
 def _findings_in_facts(document: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with the facts, whatever the mechanism's statement gives."""
     yield from _account_findings(document)
     yield from _estimand_findings(document)
     yield from _rows_findings(document)
+    if SUMMARY in document:
+        yield from _summary_findings(document)
     if document["issue"]["software"] != SOFTWARE:
         yield f"it names another software than {SOFTWARE}"
 
@@ -159,7 +221,7 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     else:
         misworded = {
             name: f"the words of the section {name!r} are not what everhold says about its facts"
-            for name in SECTIONS if said[name] != document[name]
+            for name in sections_of(document) if said[name] != document[name]
         }  # fmt: skip
     try:
         with warnings.catch_warnings():
@@ -245,6 +307,40 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
     others = rows.get("also_sealed_as")
     if others is not None and (not others or others != sorted(set(others)) or rows["holdout"] in others):
         yield "the other holdouts with the same rows are not a sorted list of names other than its own"
+
+
+def _summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
+    """Whether the ledger can hold the answers that the first page shows."""
+    answers, account = document[SUMMARY]["answers"], document["account"]
+    for field in ("name", "question"):
+        if len({fact[field] for fact in answers}) < len(answers):
+            yield f"two of the answers that are shown have the same {field}"
+    single = [fact for fact in answers if len(fact["entries"]) == 1]
+    entries = [number for fact in single for number in fact["entries"]]
+    every = [number for fact in answers for number in fact["entries"]]
+    last = document["ledger_head"]["sequence"]
+    if len(set(entries)) < len(entries) or not all(0 < number <= last for number in every):
+        yield "an answer that is shown is no entry of the ledger, or the same one as another"
+    for source, count in Counter(fact["source"] for fact in single).items():
+        if count > account["by_source"].get(source, 0):
+            yield "more answers of one source are shown than were given"
+    if sum(fact["by_position"] for fact in single) > account["by_position"]:
+        yield "more answers about predictions by position are shown than were given"
+    unsealed = {number for fact in answers if "unsealed" in fact for number in fact["entries"]}
+    if len(unsealed) > account.get("unsealed", {"answers": 0})["answers"]:
+        yield "more unsealed answers are shown than were unsealed"
+    for fact in answers:
+        yield from _bounds_findings(fact)
+
+
+def _bounds_findings(fact: Mapping[str, Any]) -> Iterator[str]:
+    """Whether the numbers of an answer that is shown can be such."""
+    told = [numbers for numbers in (fact, fact.get("unsealed")) if numbers is not None and numbers["low"] is not None]
+    if any(numbers["low"] > numbers["high"] for numbers in told):
+        yield "the bounds of an answer that is shown are the wrong way round"
+    least, most = (0.0, 1.0) if fact["measure"] in RATES else (-1.0, 1.0) if fact["measure"] in POINTS else _ANYTHING
+    if any(not least <= numbers[end] <= most for numbers in told for end in ("value", "low", "high")):
+        yield "a share or a difference of shares that is shown is larger than there can be"
 
 
 def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:
@@ -422,7 +518,7 @@ def _section_at(page: str, expected: str) -> str:
     differ = (place for place, (found, wanted) in enumerate(zip(page, expected, strict=False)) if found != wanted)
     same = next(differ, min(len(page), len(expected)))
     before = expected[:same]
-    begun = [name for name in (*SECTIONS, SIGNATURE) if f'<section id="everhold-{name}">' in before]
+    begun = [name for name in (SUMMARY, *SECTIONS, SIGNATURE) if f'<section id="everhold-{name}">' in before]
     if "</article>" in before:
         return "after the last section"
     return f"from the section {begun[-1]!r} on" if begun else "before the first section"
@@ -436,4 +532,7 @@ def _notes(certificate: Certificate, public_key: str | None) -> Iterator[str]:
             f"it was signed with the key {certificate.public_key}; compare it with the steward's own, because "
             "anybody could have signed with a key of theirs"
         )
-    yield "the answers themselves are not part of it; check them against the ledger with the certificate's ledger head"
+    yield (
+        "answers are in it only where its first page shows them; check all of them against the ledger with the "
+        "certificate's ledger head"
+    )

@@ -1,17 +1,16 @@
-"""What a certificate says in words, and how it shows numbers.
+"""What a certificate says in words.
 
-Every text is a function of the facts, so that a verifier can say it again; a number in a promise is rounded to the side
-on which the sentence stays true.
+Every text is a function of the facts, so that a verifier can say it again.
 """
 
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
 
+from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
+from everhold.certificate.summary import summary_words
 from everhold.dependence import MODELS
-from everhold.display import LEAST_SHOWN
 from everhold.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
@@ -19,9 +18,8 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism
 
-__all__ = ["add_words", "at_least", "at_most", "counted", "percent", "shown"]
+__all__ = ["add_words"]
 
-_LEAST_SHOWN = Decimal(repr(LEAST_SHOWN))
 _LARGE_EPSILON = 10.0
 _USELESS_RADIUS = 0.5
 _ROUNDING = 1e-9
@@ -166,6 +164,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
             ]
         },
         "issue": {"banner": _BANNER if simulation else None},
+        **({"summary": summary_words(facts, kind, simulation=simulation)} if "summary" in facts else {}),
     }
     return {name: {**section, **words.get(name, {})} for name, section in facts.items()}
 
@@ -295,80 +294,3 @@ def _secrecy(privacy: Mapping[str, Any]) -> str:
     if privacy["epsilon"] is None or privacy["epsilon"] > _LARGE_EPSILON:
         return "Secrecy of single rows."
     return "Secrecy of single rows beyond what the section on privacy states."
-
-
-def at_most(value: float) -> str:
-    """A bound from above, rounded up to three decimals, or to two digits where it is small.
-
-    Examples:
-        >>> at_most(0.09301), at_most(0.1), at_most(0.00123), at_most(2.8e-27)
-        ('0.094', '0.1', '0.0013', '0.000000000000001')
-    """
-    return _rounded(value, ROUND_CEILING)
-
-
-def at_least(value: float) -> str:
-    """A bound from below, rounded down.
-
-    Examples:
-        >>> at_least(0.0399), at_least(2.8e-27)
-        ('0.039', '0')
-    """
-    return _rounded(value, ROUND_FLOOR)
-
-
-def _rounded(value: float, direction: str) -> str:
-    exact = Decimal(repr(float(value)))
-    if abs(exact) < _LEAST_SHOWN:
-        return plain(exact.quantize(_LEAST_SHOWN, rounding=direction) + 0)  # + 0 takes the sign of -0 away
-    in_decimals = Decimal("0.01") <= abs(exact) < Decimal("1e15")
-    last = -3 if in_decimals else exact.adjusted() - 1
-    return plain(exact.quantize(Decimal(1).scaleb(last), rounding=direction))
-
-
-def plain(exact: Decimal) -> str:
-    """Without an exponent and without zeros at the end.
-
-    Examples:
-        >>> plain(Decimal("0.100")), plain(Decimal("1E+3"))
-        ('0.1', '1000')
-    """
-    text = format(exact, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def percent(probability: float) -> str:
-    """A probability in per cent, all its digits.
-
-    Examples:
-        >>> percent(0.95), percent(0.9995)
-        ('95 %', '99.95 %')
-    """
-    return f"{plain(Decimal(repr(float(probability))) * 100)} %"
-
-
-def counted(count: int, one: str) -> str:
-    """A count with its noun.
-
-    Examples:
-        >>> counted(1000, "question"), counted(1, "overfit")
-        ('1,000 questions', '1 overfit')
-    """
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
-
-
-def shown(value: float) -> str:
-    """A number in a table: six significant digits.
-
-    Examples:
-        >>> shown(0.0465805205), shown(20000), shown(1e-06), shown(2.8e-27)
-        ('0.0465805', '20,000', '0.000001', '0')
-    """
-    if abs(value) < _LEAST_SHOWN:
-        return "0"
-    if abs(value) < 1e15 and value == int(value):
-        return f"{int(value):,}"
-    if not 1e-9 < abs(value) < 1e15:
-        return f"{value:.6g}"
-    exact = Decimal(repr(value))
-    return plain(exact.quantize(Decimal(1).scaleb(min(exact.adjusted() - 5, 0)), rounding=ROUND_HALF_EVEN))

@@ -23,6 +23,7 @@ from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.questions.procedures import how_made, what_narrows
 from everhold.questions.question import MOST_SHOWN, Pricing, Question, Ready, Told, paying
+from everhold.questions.readings import READING, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,7 +110,8 @@ class Means(Ready[Result]):
         """One entry for each mean."""
         lines = []
         for mean in self.prepared:
-            described = {**mean.bound.description, "shown": mean.bound.shown[:MOST_SHOWN]}
+            read_as = {READING: Reading.of(mean.bound).to_list()}
+            described = {**mean.bound.description, "shown": mean.bound.shown[:MOST_SHOWN], **read_as}
             lines.append(Asked(mean.bound.question, marked(described, by_position=mean.bound.by_position)))
         return lines
 
@@ -184,8 +186,9 @@ class Means(Ready[Result]):
             return self.refusal(bound.question, told, about=about, shown=bound.shown)
         kept = entry.answer
         step = self.mechanism.row_step
-        value, low, high = _in_units(bound, kept["value"], kept["low"], kept["high"], row_step=step)
-        sealed, sealed_low, sealed_high = _in_units(bound, *entry.sealed or (None, None, None), row_step=step)
+        reading = Reading.of(bound)
+        value, low, high = reading.in_units(kept["value"], kept["low"], kept["high"], row_step=step)
+        sealed, sealed_low, sealed_high = reading.in_units(*entry.sealed or (None, None, None), row_step=step)
         made, narrower = self.mechanism.rows_worth(), ""
         if (procedure := self._made_by(mean, kept)) is not None:
             needed = f" {made}" if self.mechanism.one_law else ""
@@ -265,25 +268,3 @@ def _as_stored(entry: Entry) -> Quote:
     low, high = entry.answer["low"], entry.answer["high"]
     half = None if low is None or high is None else (high - low) / 2.0
     return Quote(half, half, 0, 0, refused=False)
-
-
-def _in_units(
-    bound: BoundQuery, value: float | None, low: float | None, high: float | None, *, row_step: float
-) -> tuple[float | None, float | None, float | None]:
-    """A mean of row values and its interval in the analyst's units; None where nothing is told."""
-    if value is None or low is None or high is None:
-        return None, None, None
-    ends = sorted((bound.from_mean(low), bound.from_mean(high)))  # an error rate turns an accuracy round
-    return bound.from_mean(value), *_outwards(bound, *ends, row_step=row_step)
-
-
-def _outwards(bound: BoundQuery, low: float, high: float, *, row_step: float) -> tuple[float, float]:
-    """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards.
-
-    Where row values may be above the true ones, so may be the ends; by less than what that makes, in any units.
-    """
-    least, most = sorted((bound.at_zero, bound.at_one))
-    if (least, most) == (0.0, 1.0):
-        return low, high
-    step = 4.0 * max(math.ulp(least), math.ulp(most)) + bound.rounded_up * row_step * (most - least)
-    return max(low - step, least), min(high + step, most)

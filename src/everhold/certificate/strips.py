@@ -1,0 +1,122 @@
+"""The picture of the first page: each chosen answer as a bar between its bounds, drawn as plain SVG.
+
+It needs no package, scales with the page without scaling its text, and takes its colours from the page.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from everhold.certificate.markup import escaped
+from everhold.certificate.summary import POINTS, bounds_of, confirmed
+from everhold.values.measures import RATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["strips"]
+
+_ROOM = 0.07  # of the width, on either side
+_TICKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A scale that several answers share.
+
+    Attributes:
+        low: Where it begins.
+        high: Where it ends.
+        step: From tick to tick.
+        unit: What stands behind a tick.
+    """
+
+    low: float
+    high: float
+    step: float
+    unit: str
+
+    @classmethod
+    def over(cls, ends: Sequence[float], *, unit: str) -> _Axis:
+        """A scale over all of these, with room on both sides."""
+        low, high = min(ends), max(ends)
+        width = (high - low) or max(abs(high), 1.0) * 0.1
+        low, high = low - _ROOM * width, high + _ROOM * width
+        rough = (high - low) / _TICKS
+        power = 10.0 ** math.floor(math.log10(rough))
+        return cls(low, high, next((n for n in (1, 2, 5) if n * power >= rough), 10) * power, unit)
+
+    def place(self, value: float) -> str:
+        """Where a value is, in per cent of the width."""
+        return f"{100.0 * (value - self.low) / (self.high - self.low):.2f}%"
+
+    def ticks(self) -> Iterator[tuple[str, str]]:
+        """Place and label of each tick."""
+        decimals = max(0, -math.floor(math.log10(self.step)))
+        for count in range(math.ceil(self.low / self.step), math.floor(self.high / self.step) + 1):
+            yield self.place(count * self.step), f"{count * self.step:,.{decimals}f}{self.unit}"
+
+
+def strips(answers: Sequence[Mapping[str, Any]]) -> str:
+    """The picture of answers; nothing where there are none."""
+    if not answers:
+        return ""
+    figures = [_figure(list(group)) for _, group in groupby(sorted(answers, key=_scale), key=_scale)]
+    return f'<figure class="strips">\n{"".join(figures)}<figcaption>{_caption(answers)}</figcaption>\n</figure>'
+
+
+def _scale(fact: Mapping[str, Any]) -> tuple[int, str]:
+    """Answers with the same one are drawn on one scale: shares, points, and everything else on its own."""
+    if fact["measure"] in RATES:
+        return 0, ""
+    return (1, "") if fact["measure"] in POINTS else (2, fact["name"])
+
+
+def _caption(answers: Sequence[Mapping[str, Any]]) -> str:
+    claims = [confirmed(fact) for fact in answers]
+    said = ["Bars reach from bound to bound."]
+    if not all(claims):
+        said.append("A full point is what was taken from the sealed rows.")
+    if any(claims):
+        said.append("A hollow point is a claim, of which the sealed rows say only that the bounds are right.")
+    return " ".join(said)
+
+
+def _figure(answers: Sequence[Mapping[str, Any]]) -> str:
+    """The answers of one scale, and the scale."""
+    order, _ = _scale(answers[0])
+    factor = 100.0 if order < 2 else 1.0
+    drawn = [_numbers(fact, factor) for fact in answers]
+    ends = [number for numbers in drawn for number in numbers] + ([0.0] if order == 1 else [])
+    axis = _Axis.over(ends, unit=" %" if order == 0 else "")
+    rows = [_strip(fact, numbers, axis) for fact, numbers in zip(answers, drawn, strict=True)]
+    labels = "".join(f'<text x="{place}" y="12">{label}</text>' for place, label in axis.ticks())
+    title = "percentage points" if order == 1 else ""
+    return "".join(rows) + (
+        f'<div class="strip axis"><span>{title}</span><svg role="presentation">{labels}</svg><span></span></div>\n'
+    )
+
+
+def _numbers(fact: Mapping[str, Any], factor: float) -> tuple[float, float, float]:
+    told = fact.get("unsealed", fact)
+    return factor * told["low"], factor * told["value"], factor * told["high"]
+
+
+def _strip(fact: Mapping[str, Any], numbers: tuple[float, float, float], axis: _Axis) -> str:
+    low, value, high = map(axis.place, numbers)
+    bounds, name = bounds_of(fact), escaped(fact["name"])
+    unit = " %" if fact["measure"] in RATES else ""
+    told = f"{bounds.value}{unit}, between {bounds.low} and {bounds.high}{unit}"
+    lines = "".join(f'<line class="tick" x1="{place}" x2="{place}" y1="0" y2="100%"/>' for place, _ in axis.ticks())
+    zero = axis.place(0.0) if axis.low < 0.0 < axis.high else ""
+    nought = f'<line class="zero" x1="{zero}" x2="{zero}" y1="0" y2="100%"/>' if zero else ""
+    kind = "claim" if confirmed(fact) else "taken"
+    return (
+        f'<div class="strip"><span>{name}</span><svg role="img" aria-label="{name}: {told}">{lines}{nought}'
+        f'<line class="bar" x1="{low}" x2="{high}" y1="50%" y2="50%"/>'
+        f'<circle class="{kind}" cx="{value}" cy="50%" r="5"/></svg>'
+        f"<span><b>{bounds.value}{unit}</b> {bounds.low} to {bounds.high}</span></div>\n"
+    )

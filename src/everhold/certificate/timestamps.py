@@ -1,0 +1,237 @@
+"""When was it signed? A token of RFC 3161 beside the signature, from an authority that readers trust.
+
+The steward's own clock stands in the certificate, and proves nothing. A token is an authority's signature over a digest
+and a time. It is made of the steward's signature, so it shows that this certificate existed then. Checking it needs no
+network: the authority's root certificate is enough.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import brief
+from everhold.errors import EverholdError, IntegrityError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cryptography.x509 import Certificate as Root
+    from rfc3161_client import TimeStampResponse
+
+__all__ = ["TimestampAuthority", "Timestamper", "roots_from", "stamp_findings", "stamp_of", "stated_time"]
+
+Timestamper = Callable[[bytes], bytes]
+"""From a SHA-256 digest, 32 bytes, to a token of RFC 3161 about it, in DER."""
+
+_SHA256 = "2.16.840.1.101.3.4.2.1"
+_REQUEST = bytes.fromhex("3043 020101 3031 300d 0609608648016503040201 0500 0420")
+_NONCE, _WITH_CERTIFICATES = bytes.fromhex("0208"), bytes.fromhex("0101ff")
+_MOST_BYTES = 2**16
+_NOTHING = "nothing was signed or saved"
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampAuthority:
+    """A time-stamping authority on the network; asked once for each certificate, and told nothing but a digest.
+
+    Needs the extra ``timestamp``.
+
+    Attributes:
+        url: Where it answers, ``http`` or ``https``; a token needs no secrecy and cannot be altered on the way.
+        timeout: Seconds to wait for it.
+    """
+
+    url: str
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(
+                f"the authority's address is {brief(self.url)}; expected a URL that begins with http:// or https://"
+            )
+        _client()
+
+    def __call__(self, digest: bytes) -> bytes:
+        """The authority's token about a digest.
+
+        Raises:
+            EverholdError: If the authority cannot be reached or refuses. Nothing was signed.
+        """
+        nonce = bytes([secrets.randbelow(0x7F) + 1]) + secrets.token_bytes(7)  # a positive number of 8 bytes
+        response = self._answered(_REQUEST + digest + _NONCE + nonce + _WITH_CERTIFICATES)
+        if response.status not in (0, 1):
+            raise EverholdError(f"the time-stamping authority refused, with status {response.status}; {_NOTHING}")
+        if response.tst_info.nonce != int.from_bytes(nonce):
+            raise EverholdError(f"the time-stamping authority answered to another request; {_NOTHING}; try again")
+        return response.time_stamp_token()
+
+    def _answered(self, request: bytes) -> TimeStampResponse:
+        headers = {"Content-Type": "application/timestamp-query", "Accept": "application/timestamp-reply"}
+        asked = urllib.request.Request(self.url, data=request, headers=headers, method="POST")
+        try:
+            with urllib.request.urlopen(asked, timeout=self.timeout) as reply:
+                content = reply.read(_MOST_BYTES + 1)
+        except (OSError, ValueError) as fault:  # URLError and time-outs are OSErrors
+            reason = "no answer"
+            if isinstance(fault, urllib.error.HTTPError):
+                fault.close()
+                reason = f"status {fault.code}"
+            raise EverholdError(
+                f"the time-stamping authority at {brief(self.url)} could not be asked: {reason}; expected an answer "
+                f"within {self.timeout:g} seconds; {_NOTHING}; try again, or leave the trusted time out"
+            ) from None
+        try:
+            response: TimeStampResponse = _client().decode_timestamp_response(content)
+        except ValueError:
+            raise EverholdError(
+                f"what {brief(self.url)} answered is no reply of a time-stamping authority (RFC 3161); {_NOTHING}; "
+                "check the address"
+            ) from None
+        return response
+
+
+def stamp_of(timestamp: Timestamper, digest: bytes) -> dict[str, str]:
+    """The token of somebody about a digest, as a certificate keeps it.
+
+    Raises:
+        IntegrityError: If it is no token, or about something else. Nothing was signed.
+    """
+    token = timestamp(digest)
+    try:
+        stated = _read(token)
+    except ValueError:
+        raise IntegrityError(f"what the time stamp gave is no token of RFC 3161 in DER; {_NOTHING}") from None
+    if not _is_about(stated, digest):
+        raise IntegrityError(f"the token of the time stamp is about something else than this certificate; {_NOTHING}")
+    return {"token": base64.b64encode(bytes(token)).decode(), "time": _time_of(stated)}
+
+
+def stated_time(stamp: Mapping[str, str]) -> str | None:
+    """The time in a stored token, UTC in ISO 8601; None if it cannot be read.
+
+    Raises:
+        EverholdError: If the package that reads it is missing.
+    """
+    try:
+        return _time_of(_read(base64.b64decode(stamp["token"], validate=True)))
+    except (ValueError, binascii.Error):
+        return None
+
+
+def stamp_findings(stamp: Mapping[str, str], digest: bytes, roots: Sequence[Root] | None) -> list[str]:
+    """What is wrong with a stored token, in words; nothing if it is about the digest and, with roots, to be trusted.
+
+    Args:
+        stamp: As `stamp_of` made it.
+        digest: What it should be about.
+        roots: Of authorities that are trusted; None to leave out who signed it.
+
+    Raises:
+        EverholdError: If the package that reads it is missing.
+    """
+    try:
+        stated = _read(base64.b64decode(stamp["token"], validate=True))
+    except (ValueError, binascii.Error):
+        return ["the trusted time is no token of RFC 3161: it was altered"]
+    findings = []
+    if not _is_about(stated, digest):
+        findings.append("the trusted time is about something else: the token belongs to another certificate")
+    if stamp["time"] != _time_of(stated):
+        findings.append("the trusted time is not the one in its token: it was altered")
+    if roots is not None and not _signed_by_one_of(roots, stated):
+        findings.append(
+            "the trusted time is not to be trusted: its token was altered, no expected root stands behind it, or the "
+            "authority's certificate was not valid then, or not for time stamps"
+        )
+    return findings
+
+
+def roots_from(pem: bytes) -> list[Root]:
+    """The root certificates in a PEM file.
+
+    Raises:
+        ValueError: If there are none.
+    """
+    from cryptography.x509 import load_pem_x509_certificates
+
+    try:
+        return load_pem_x509_certificates(pem)
+    except ValueError:
+        raise ValueError(
+            "the file of roots holds no certificates; expected PEM, '-----BEGIN CERTIFICATE-----', with the root of "
+            "the time-stamping authority, from a source that you trust"
+        ) from None
+
+
+def _client() -> Any:
+    """The package that reads tokens.
+
+    Raises:
+        EverholdError: If it is missing.
+    """
+    try:
+        import rfc3161_client
+    except ModuleNotFoundError:
+        raise EverholdError(
+            "a trusted time needs the package rfc3161-client; install it with pip install 'everhold[timestamp]'"
+        ) from None
+    return rfc3161_client
+
+
+def _read(token: object) -> TimeStampResponse:
+    """A token, as if an authority had just granted it.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    client = _client()
+    if not isinstance(token, (bytes, bytearray)) or not token or len(token) > _MOST_BYTES:
+        raise ValueError("no token")
+    granted = bytes.fromhex("3003020100") + bytes(token)
+    response: TimeStampResponse = client.decode_timestamp_response(b"\x30" + _length(len(granted)) + granted)
+    _ = response.tst_info.gen_time, response.tst_info.message_imprint.message  # what cannot be read fails here
+    if response.time_stamp_token() != bytes(token):
+        raise ValueError("there is more than a token")
+    return response
+
+
+def _length(count: int) -> bytes:
+    """A length in DER."""
+    if count < 0x80:
+        return bytes([count])
+    digits = count.to_bytes((count.bit_length() + 7) // 8)
+    return bytes([0x80 | len(digits)]) + digits
+
+
+def _is_about(stated: TimeStampResponse, digest: bytes) -> bool:
+    imprint = stated.tst_info.message_imprint
+    return imprint.hash_algorithm.dotted_string == _SHA256 and imprint.message == digest
+
+
+def _time_of(stated: TimeStampResponse) -> str:
+    stamped: datetime = stated.tst_info.gen_time
+    stamped = stamped.replace(tzinfo=UTC) if stamped.tzinfo is None else stamped.astimezone(UTC)
+    return stamped.isoformat(timespec="seconds")
+
+
+def _signed_by_one_of(roots: Sequence[Root], stated: TimeStampResponse) -> bool:
+    """Whether a root stands behind a token; one after the other, because two may have the same name."""
+    between = [root for root in roots if root.issuer != root.subject]
+    return any(_signed_by(root, between, stated) for root in roots if root.issuer == root.subject)
+
+
+def _signed_by(root: Root, between: Sequence[Root], stated: TimeStampResponse) -> bool:
+    client = _client()
+    verifier = client.VerifierBuilder(roots=[root], intermediates=list(between)).build()
+    try:
+        return bool(verifier.verify(stated, stated.tst_info.message_imprint.message))
+    except (client.VerificationError, ValueError):
+        return False

@@ -1,0 +1,82 @@
+"""How a mean of row values in [0, 1] reads: in which units, and what the number is.
+
+The ledger keeps a reading beside each question, so that its answer can be read when nobody has the question at hand.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.values.measures import MEASURES, measure_of, mirrored
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.values.base import BoundQuery
+
+__all__ = ["READING", "Reading"]
+
+READING = "reads"
+"""Field of an entry's description, beside what identifies the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The units of a mean.
+
+    Attributes:
+        at_zero: What a mean row value of 0 stands for.
+        at_one: What a mean row value of 1 stands for; may be the smaller of the two.
+        measure: What the number is, one of `everhold.values.measures.MEASURES`.
+        rounded_up: By at most how many grid steps the value of a row may be above the true one.
+    """
+
+    at_zero: float
+    at_one: float
+    measure: str
+    rounded_up: float = 0.0
+
+    @classmethod
+    def of(cls, bound: BoundQuery) -> Reading:
+        """The reading of a question."""
+        return cls(bound.at_zero, bound.at_one, measure_of(bound), bound.rounded_up)
+
+    @classmethod
+    def kept(cls, description: Mapping[str, Any]) -> Reading | None:
+        """The reading that the ledger keeps of an entry; None of an earlier version's, and of what is no mean."""
+        found = description.get(READING)
+        return cls(*found) if isinstance(found, list) and len(found) == 4 and found[2] in MEASURES else None
+
+    def to_list(self) -> list[Any]:
+        """The reading as the ledger keeps it."""
+        return [float(self.at_zero), float(self.at_one), self.measure, float(self.rounded_up)]
+
+    def turned(self) -> Reading | None:
+        """The same number told the other way round, as an error for an accuracy; None where there is no such way."""
+        measure = mirrored(self.measure)
+        return None if measure is None else Reading(self.at_one, self.at_zero, measure, self.rounded_up)
+
+    def in_units(
+        self, value: float | None, low: float | None, high: float | None, *, row_step: float
+    ) -> tuple[float | None, float | None, float | None]:
+        """A mean of row values and its interval in the analyst's units; None where nothing is told."""
+        if value is None or low is None or high is None:
+            return None, None, None
+        ends = sorted((self._from_mean(low), self._from_mean(high)))  # an error rate turns an accuracy round
+        return self._from_mean(value), *self._outwards(*ends, row_step=row_step)
+
+    def _from_mean(self, mean: float) -> float:
+        return self.at_zero + (self.at_one - self.at_zero) * mean
+
+    def _outwards(self, low: float, high: float, *, row_step: float) -> tuple[float, float]:
+        """An interval in the analyst's units, rounded outwards where the change of units may have rounded inwards.
+
+        Where row values may be above the true ones, so may be the ends; by less than what that makes, in any units.
+        """
+        least, most = sorted((self.at_zero, self.at_one))
+        if (least, most) == (0.0, 1.0):
+            return low, high
+        step = 4.0 * max(math.ulp(least), math.ulp(most)) + self.rounded_up * row_step * (most - least)
+        return max(low - step, least), min(high + step, most)

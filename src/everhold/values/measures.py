@@ -1,0 +1,65 @@
+"""What the number of a mean is to a reader: how often a model is right, a share of rows, an average, a loss.
+
+It is no part of a question's identity. The ledger keeps it beside the question, so that a number can be read later,
+when nobody has the question at hand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from everhold.values.base import BoundQuery, Pair
+
+__all__ = ["MEASURES", "RATES", "measure_of", "mirrored"]
+
+RATES = frozenset({"right", "wrong", "share", "precision", "recall"})
+"""Measures that are shares of rows, and read as per cent."""
+
+_DIFFERENCES = {"right": "right more", "wrong": "wrong more", "share": "points", "loss": "loss more"}
+_SHARES_OF_COUNTS = {"predicted": "precision", "actual": "recall"}
+_MIRRORED = {
+    "right": "wrong", "wrong": "right", "right more": "points", "wrong more": "points", "points": "points",
+    "loss more": "difference", "difference": "difference",
+}  # fmt: skip
+
+MEASURES = RATES | {*_DIFFERENCES.values(), "difference", "mean", "loss", "value"}
+"""All there are: ``"value"`` is a number of which no more is known."""
+
+
+def measure_of(bound: BoundQuery) -> str:
+    """What the number is, in the direction of its units: an error is an accuracy turned round.
+
+    Examples:
+        >>> from everhold.values.base import BoundQuery
+        >>> measure_of(BoundQuery({"kind": "accuracy"}, "accuracy of model", at_zero=1.0, at_one=0.0))
+        'wrong'
+    """
+    if bound.pair is not None:
+        return _of_pair(bound.pair, bound)
+    kind = bound.description.get("kind")
+    if kind == "accuracy":
+        return "right" if bound.at_one > bound.at_zero else "wrong"
+    if kind in ("brier", "risk"):
+        return "loss"
+    return "share" if bound.yes_no else "mean"
+
+
+def _of_pair(pair: Pair, bound: BoundQuery) -> str:
+    first, second = measure_of(pair.first), measure_of(pair.second)
+    if pair.how == "difference":
+        return _DIFFERENCES.get(first, "difference") if first == second else "difference"
+    if pair.how == "within":
+        return "share" if bound.yes_no else "mean"
+    if pair.first.description.get("of") == "hits" and pair.first.description.get("kind") == "count":
+        return _SHARES_OF_COUNTS.get(str(pair.second.description.get("of")), "value")
+    return "share" if first in RATES else "mean"
+
+
+def mirrored(measure: str) -> str | None:
+    """What the number is when it is told the other way round; None for what has no other way.
+
+    Which of two models is subtracted may have been turned round, or whether both are right or wrong: of a difference no
+    more is known then than that it is one.
+    """
+    return _MIRRORED.get(measure)
