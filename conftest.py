@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,8 @@ collect_ignore_glob = [
     "lab/tests/conftest.py",
     "lab/tests/**/conftest.py",
 ]
+
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # read when it is imported; tests call nobody
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("hunt", derandomize=False, deadline=None, print_blob=True)

@@ -1,0 +1,225 @@
+"""Inspect: evaluations of language models on a holdout of cases, whose log holds no outcome of any single case.
+
+A case is a prompt that may be seen and a target that is sealed. The task's samples have prompts and no targets; what
+the scorer logs for a sample is the model's answer; and the metrics are the holdout's reply about all answers at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import EverholdWarning, QueryRejected, warn_caller
+from everhold.holdout import DEFAULT_STORAGE, Holdout, storage_url
+from everhold.questions.metrics import Metric as Judged
+from everhold.questions.metrics import PredictionQuery
+
+try:
+    from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+    from inspect_ai.solver import TaskState
+except ImportError as missing:
+    raise ImportError(
+        "everhold.inspect_ai needs the package inspect-ai, which is not installed; run: pip install 'everhold[inspect]'"
+    ) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from inspect_ai.log import EvalLog
+    from numpy.typing import NDArray
+
+    from everhold.values.base import Schema
+
+__all__ = ["CaseAccuracy", "answer_of", "answers_of", "case_accuracy", "sealed_accuracy", "through_holdout"]
+
+_SCORER = "sealed_accuracy"
+_OPEN = "open"
+_NOTHING = float("nan")
+
+
+class CaseAccuracy(PredictionQuery):
+    """The share of cases whose target is the model's answer; made by `case_accuracy`.
+
+    An answer that can be no target is wrong, and no fault of whoever asks: models give such answers.
+    """
+
+    __slots__ = ()
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        """Whatever a model says is an answer."""
+
+
+def case_accuracy(answers: Any, *, training: Any = None) -> CaseAccuracy:
+    """The share of cases that are answered correctly: `accuracy` of whatever a model says.
+
+    Args:
+        answers: One for each sealed case, as predictions for `accuracy`; `answers_of` makes them from a log.
+        training: Answers to the open cases, for the guess.
+
+    Examples:
+        >>> case_accuracy({"case": ["a", "b"], "answer": ["4", "I cannot say"]}).metric
+        <Metric.ACCURACY: 'accuracy'>
+    """
+    return CaseAccuracy(Judged.ACCURACY, answers, training)
+
+
+def answer_of(state: TaskState) -> str:
+    """What a model answered: the letters that it chose, or else its completion without the spaces around it."""
+    chosen = [chr(ord("A") + each.original_position) for each in state.choices if each.correct]
+    return ",".join(sorted(chosen)) if len(state.choices) else state.output.completion.strip()
+
+
+def sealed_accuracy(
+    name: str,
+    *,
+    storage: str | Path = DEFAULT_STORAGE,
+    answer: Callable[[TaskState], str] = answer_of,
+    guess: float | None = None,
+    analyst: str | None = None,
+) -> Scorer:
+    """A scorer of cases whose targets are sealed: it logs answers, and what the holdout says to all of them.
+
+    Samples are joined with cases by their id and have no target, unless they are the open cases of the holdout's
+    training rows: answers to those make the guess. The holdout is asked once, when no case is missing: a run with a
+    limit, or one of which samples failed, asks nothing and charges nothing.
+
+    Args:
+        name: Name of the holdout; it has a ``row_id`` and a ``label``, the target.
+        storage: Of the holdout, as for `Holdout.open`.
+        answer: From a sample's state to the answer, in the form of the targets: right is what equals the target. Where
+            targets are numbers, an answer that is none is wrong.
+        guess: The accuracy to be checked, where there are no open cases.
+        analyst: On whose behalf it is asked.
+
+    Raises:
+        QueryRejected: If the cases cannot be joined, because the holdout has no row ids or no label.
+
+    Warns:
+        EverholdWarning: If what is left pays for no new question.
+    """
+    with _opened(str(storage_url(storage)), name, analyst) as holdout:
+        _check(holdout)
+        if not holdout.remaining["questions"]:
+            warn_caller(EverholdWarning("what is left of the budget pays for no new question; seal new cases"))
+    told = through_holdout(name, storage=str(storage_url(storage)), guess=guess, analyst=analyst)
+    return scorer(metrics=[told], name=_SCORER)(_logged)(answer)
+
+
+def _logged(answer: Callable[[TaskState], str]) -> Scorer:
+    async def score(state: TaskState, target: Target) -> Score:
+        if state.epoch > 1:
+            raise QueryRejected(
+                "a case was answered more than once; expected epochs=1, because a question has one answer to each case;"
+                " let a solver vote; nothing was charged"
+            )
+        said = answer(state)
+        return Score(value=said, answer=said, metadata={_OPEN: bool(target.text)})
+
+    return score
+
+
+@metric(scores="unreduced")
+def through_holdout(
+    name: str, *, storage: str = DEFAULT_STORAGE, guess: float | None = None, analyst: str | None = None
+) -> Metric:
+    """What a holdout says to all answers at once; see `sealed_accuracy`, whose metric it is.
+
+    Returns:
+        A metric with ``accuracy``, ``low`` and ``high``; ``from_holdout``, 1 for a surprise and 0 for a guess that was
+        confirmed; what is left of the budget; and ``missing``, the cases without an answer. As long as there are any,
+        and where the budget does not pay, the first four are nan.
+    """
+    asked: dict[str, dict[str, float]] = {}  # it is computed for the display, too, and what is left changes meanwhile
+
+    def told(scores: list[SampleScore]) -> Value:
+        cases = [(each.sample_id, each.score.as_str(), bool((each.score.metadata or {})[_OPEN])) for each in scores]
+        known = repr(sorted(cases, key=repr))
+        if known not in asked:
+            with _opened(storage, name, analyst) as holdout:
+                asked[known] = _told(holdout, cases, guess)
+        return dict(asked[known])
+
+    return told
+
+
+def _told(holdout: Holdout, cases: Iterable[tuple[Any, str, bool]], guess: float | None) -> dict[str, float]:
+    schema, unanswered = holdout.schema, dict.fromkeys(("accuracy", "low", "high", "from_holdout"), _NOTHING)
+    sealed, opened = (_table(schema, [case for case in cases if case[2] is is_open]) for is_open in (False, True))
+    missing = schema.rows - len(sealed[_id(schema)])
+    if open_cases := len(opened[_id(schema)]):
+        missing += schema.training_rows - open_cases
+    if missing > 0:
+        return {**unanswered, "missing": float(missing)}
+    answer = holdout.ask(case_accuracy(sealed, training=opened if open_cases else None), guess=guess)
+    left = {f"{'surprises' if what == 'overfits' else what}_left": float(n) for what, n in answer.remaining.items()}
+    if answer.value is None or answer.low is None or answer.high is None:
+        return {**unanswered, "missing": 0.0, **left}
+    drawn = float(answer.source == "holdout")
+    return {
+        "accuracy": answer.value,
+        "low": answer.low,
+        "high": answer.high,
+        "from_holdout": drawn,
+        "missing": 0.0,
+        **left,
+    }
+
+
+def answers_of(log: EvalLog, holdout: Holdout, *, opened: bool = False) -> Mapping[str, Any]:
+    """The answers of an evaluation as a table by the ids of cases, for other questions: differences, a gate.
+
+    Args:
+        log: Of an evaluation with `sealed_accuracy`, with its samples.
+        holdout: The holdout of its cases.
+        opened: Whether the answers to the open cases are meant, for the guess.
+
+    Raises:
+        QueryRejected: If the log has no samples that were scored so.
+    """
+    _check(holdout)
+    scored = [(sample.id, (sample.scores or {}).get(_SCORER)) for sample in log.samples or []]
+    cases = [(case, score.as_str(), bool((score.metadata or {})[_OPEN])) for case, score in scored if score is not None]
+    if not cases:
+        raise QueryRejected(
+            "the log has no answers; expected the log of an evaluation that was scored with sealed_accuracy, with its "
+            "samples; read it with read_eval_log(file); nothing was charged"
+        )
+    return _table(holdout.schema, [case for case in cases if case[2] is opened])
+
+
+def _table(schema: Schema, cases: Iterable[tuple[Any, str, bool]]) -> dict[str, Any]:
+    """Answers by the ids of cases, in the kind of the targets; an answer that is no number is nan, which none is."""
+    ids, said = [], []
+    for case, answer, _ in cases:
+        ids.append(case)
+        said.append(answer if schema.label_kind == "string" else _number(answer))
+    kind = str if schema.label_kind == "string" else np.float64
+    return {_id(schema): ids, "answer": np.array(said, dtype=kind)}
+
+
+def _number(answer: str) -> float:
+    try:
+        return float(answer)
+    except ValueError:
+        return _NOTHING
+
+
+def _id(schema: Schema) -> str:
+    return schema.row_id or ""
+
+
+def _opened(storage: str, name: str, analyst: str | None) -> Holdout:
+    """The holdout, on behalf of an analyst where one is named."""
+    holdout = Holdout.open(storage, name)
+    return holdout if analyst is None else holdout.analyst(analyst)
+
+
+def _check(holdout: Holdout) -> None:
+    """Refuse a holdout whose cases cannot be joined."""
+    if holdout.schema.row_id is None or holdout.schema.label is None:
+        raise QueryRejected(
+            "the holdout has no row ids or no label, and samples are joined with cases by their ids; expected one that "
+            "was created with row_id= and label=, the targets; nothing was charged"
+        )
