@@ -35,6 +35,7 @@ from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
 from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
 from everhold.private_files import make_private
+from everhold.progress import progress
 from everhold.questions.means import Query
 from everhold.questions.question import Question
 from everhold.sealing.champions import Champions
@@ -223,7 +224,7 @@ class Holdout:
             check_worth(chosen, allow_vacuous=allow_vacuous)
             return chosen
 
-        with new_folder(database, name) as folder:
+        with new_folder(database, name) as folder, progress("sealing"):
             made = seal(
                 folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
                 choose=choose, most_rows=most_rows, equal_rows=equal_rows, again=again, others=others, seed=seed,
@@ -475,7 +476,8 @@ class Holdout:
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
         """
-        return self._desk.ask(self._preparation(silent).batch(questions, guesses))
+        with progress("asking"):
+            return self._desk.ask(self._preparation(silent).batch(questions, guesses))
 
     def unseal(self) -> Unsealed:
         """End the study: tell every sealed number, exactly and at no cost, and answer no new question ever after.
@@ -497,7 +499,8 @@ class Holdout:
         Warns:
             EverholdWarning: If other holdouts of this storage lose their promise; before anything is told.
         """
-        return unseal(self._desk)
+        with progress("unsealing"):
+            return unseal(self._desk)
 
     def losing_their_promise(self) -> list[str]:
         """What other holdouts of this storage would lose by `unseal`, in sentences; nothing is told or changed.
@@ -628,9 +631,10 @@ class Holdout:
         """
         from everhold.certificate import make_certificate
 
-        head = self._desk.head()
-        check_unaltered(self._desk.store, self._desk.record.name, head, seal_key=self._desk.key.seal_key)
-        desk, every = self._desk, self._desk.entries(head.sequence)
+        desk, head = self._desk, self._desk.head()
+        with progress("certifying"):
+            check_unaltered(desk.store, desk.record.name, head, seal_key=desk.key.seal_key)
+            every = desk.entries(head.sequence)
         asked = [
             (entry.answer["source"], ABOUT in entry.description)
             for entry in every if entry.answer["source"] not in ACTS

@@ -20,6 +20,7 @@ from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.chain import canonical
 from everhold.ledger.gates import VERDICTS
 from everhold.privacy.noise import KeyedNoise, Noise, SecureNoise, SeededNoise
+from everhold.progress import progress
 from everhold.questions.preparation import Preparation
 from everhold.questions.question import Pricing, Told
 from everhold.sealing.configuration import bound_state, state_from
@@ -95,14 +96,16 @@ class Desk:
         """
         entries: list[Committed | None] = [None] * len(ready.asked)
         data, places = None, [0]
-        while places and None in entries:
-            order, places = self._surely_paid(ready, entries)
-            seen = ready.look(self.sealed, places) if places else None
-            with self.ledger.writing([self._signed(ready.asked[place]) for place in order]) as page:
-                self._answer(ready, order, page, places, seen)
-            for place, entry in zip(order, page.committed, strict=True):
-                entries[place] = entry
-            data = page.state
+        with progress("asking", len(entries)) as line:
+            while places and None in entries:
+                order, places = self._surely_paid(ready, entries)
+                seen = ready.look(self.sealed, places) if places else None
+                with self.ledger.writing([self._signed(ready.asked[place]) for place in order]) as page:
+                    self._answer(ready, order, page, places, seen)
+                for place, entry in zip(order, page.committed, strict=True):
+                    entries[place] = entry
+                line(len(entries) - entries.count(None))
+                data = page.state
         remaining = self.remaining(self.data() if data is None else data)
         result = ready.result(Told(entries, remaining, self.promise.statement, self.analyst))
         if strict and None in entries:
@@ -281,7 +284,11 @@ class Desk:
         Raises:
             IntegrityError: If one is missing or was altered.
         """
-        entries = list(self.ledger.entries(limit=limit))
+        entries = []
+        with progress("reading the ledger", limit) as line:
+            for entry in self.ledger.entries(limit=limit):
+                entries.append(entry)
+                line(entry.sequence)
         if [entry.sequence for entry in entries] != list(range(1, limit + 1)):
             raise IntegrityError(
                 f"the ledger holds {len(entries):,} entries and {limit:,} were written; expected all of them; verify "

@@ -10,16 +10,15 @@ import csv
 import json
 import re
 import sys
-from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from everhold.display import BOUNDS, rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Format", "fits", "note", "printable", "progress_bar", "show_list", "show_record", "show_sentence"]
+__all__ = ["Format", "fits", "note", "printable", "show_list", "show_record", "show_sentence"]
 
 _HASH = re.compile("[0-9a-f]{64}")
 _SHORT_HASH = 12
@@ -51,18 +50,6 @@ def printable(text: str) -> str:
 def note(text: str) -> None:
     """Tell people something beside the result, on stderr."""
     sys.stderr.write(printable(text) + "\n")
-
-
-@contextmanager
-def progress_bar(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on the error stream, which is taken away at the end, also when interrupted."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def show_sentence(sentence: str, record: Mapping[str, Any], form: Format) -> None:

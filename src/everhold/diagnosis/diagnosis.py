@@ -13,6 +13,7 @@ from everhold.diagnosis.findings import CHECKS, Finding, Look, corrected, inform
 from everhold.display import Display, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import tuned_mechanism
+from everhold.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -157,7 +158,7 @@ def diagnose_file(
     Raises:
         EverholdError: If the file cannot be read.
     """
-    with OpenFile(path, label=label) as file:
+    with progress("looking for dependence"), OpenFile(path, label=label) as file:
         rows = file.first(_MOST_ROWS)
         if file.rows <= _MOST_ROWS:
             return diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=file.notes)
@@ -187,7 +188,11 @@ def diagnose_rows(
         findings = [replace(each, p_value=1.0) for each in findings]
     wanted = [each for each in findings if each.suspect][:1] if brief else findings
     wanted = [each for each in wanted if each.role != "attribute"][:_MOST_RADII]
-    radii = {(each.column, each.role): _radius_under(each, mechanism) for each in wanted}
+    radii = {}
+    with progress("what the promise would be", len(wanted)) as line:
+        for done, each in enumerate(wanted):
+            line(done)
+            radii[each.column, each.role] = _radius_under(each, mechanism)
     return Diagnosis(
         rows=mechanism.rows,
         training_rows=training.rows,

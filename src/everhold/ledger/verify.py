@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import IntegrityError
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, holdout_hash, seal_of
+from everhold.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -109,13 +110,21 @@ def verify(
         if newest is not None:
             walk.expect((newest.sequence, newest.entry_hash), _SET_BACK.format(newest.sequence))
         findings += malformed
-        for row in snapshot.entries:
-            findings += walk.step(row)
+        with progress("checking the ledger", _count(snapshot.head)) as line:
+            for row in snapshot.entries:
+                findings += walk.step(row)
+                line(walk.entries)
         findings += [Finding(None, f"the head {what}") for what in _head_findings(snapshot.head, walk)]
     if newest is not None and walk.accounts.generation > newest.generation:  # it went on from before the newest head
         walk.unmet.pop(_SET_BACK.format(newest.sequence), None)
     findings += [Finding(None, what) for what in walk.unmet]
     return VerificationReport(str(holdout["name"]), walk.entries, tuple(findings), keyed=seal_key is not None)
+
+
+def _count(head: Mapping[str, Any]) -> int | None:
+    """How many entries there should be; None if the head does not say."""
+    said = head["sequence"]
+    return said if isinstance(said, int) else None
 
 
 def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> None:
