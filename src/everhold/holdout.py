@@ -25,6 +25,7 @@ from everhold.asking.spending import Spending, spending
 from everhold.asking.unsealing import disclosed, losing_their_promise, unseal
 from everhold.boundary import errors_leave_frames_behind
 from everhold.dependence import DependenceModel
+from everhold.display import Facts, html_bar, html_sentences, html_table
 from everhold.errors import DependenceError, QueryRejected
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
 from everhold.ledger import LedgerStore, Outcome
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
     from everhold.certificate import Certificate
     from everhold.dependence import RowStructure
     from everhold.diagnosis.diagnosis import Diagnosis
-    from everhold.ledger import HoldoutRecord
+    from everhold.ledger import Entry, HoldoutRecord
     from everhold.questions.preparation import Preparation
     from everhold.sealing.reading import RowSource
 
@@ -78,6 +79,8 @@ Result = TypeVar("Result")
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
+_LATEST = 5  # answers that a notebook shows
+_GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
 _NOT_KEPT = (None, None, None)
 _SOME = ("estimate", "guess", "within")  # told of some questions only
 _TOLD = (
@@ -290,6 +293,24 @@ class Holdout:
         desk = self._desk
         asking = "" if desk.analyst is None else f", analyst={desk.analyst!r}"
         return f"Holdout({desk.record.name!r}, rows={desk.schema.rows}, mechanism={desk.mechanism.name!r}{asking})"
+
+    def _repr_html_(self) -> str:
+        """The holdout at a glance: its promise, what is left, and the latest answers."""
+        from everhold.certificate import promise_in_words
+
+        desk, head = self._desk, self._desk.head()
+        of = "" if desk.analyst is None else f" on behalf of {desk.analyst}"
+        over = ", unsealed and closed" if head.accounts.closed else ""
+        rows = f"{desk.schema.rows:,} sealed rows, {desk.schema.training_rows:,} training rows"
+        left, whole = desk.remaining(head.state), desk.whole(head.state)
+        latest = self._transcript(list(desk.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
+        return (
+            html_sentences(f"{desk.record.name}{of}: {rows}, {desk.mechanism.name}{over}")
+            + html_sentences(promise_in_words(desk.record, desk.mechanism))
+            + "".join(html_bar(name, count, whole[name]) for name, count in left.items())
+            + html_sentences("latest answers:" if latest else "")
+            + html_table([{name: row.get(name) for name in _GLANCE} for row in latest])
+        )
 
     def close(self) -> None:
         """Close the database and the engine."""
@@ -533,7 +554,7 @@ class Holdout:
         ready = None if question is None else self._desk.preparation.ready(question, guess, tolerance)
         return self._desk.quote(ready)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Facts:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
         head = self._desk.head()
         promise, described = self.promise, self._desk.mechanism.to_dict()
@@ -542,7 +563,7 @@ class Holdout:
         asking = {} if self._desk.analyst is None else {ANALYST: self._desk.analyst}
         allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
         lost, gates = head.accounts.lost, [described_gate(gate) for gate in head.accounts.gates.by_name.values()]
-        return {
+        return Facts({
             "name": self._desk.record.name,
             **asking,
             "rows": self._desk.schema.rows,
@@ -564,7 +585,7 @@ class Holdout:
             **({"gates": gates} if gates else {}),
             **({"lost": lost} if lost else {}),
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
-        }
+        })  # fmt: skip
 
     def diagnose(self) -> Diagnosis:
         """Whether the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
@@ -583,7 +604,9 @@ class Holdout:
 
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""
-        every = self._desk.entries(self._desk.head().sequence)
+        return self._transcript(self._desk.entries(self._desk.head().sequence))
+
+    def _transcript(self, every: Sequence[Entry]) -> Transcript:
         told = disclosed(every)
         entries = [entry for entry in every if entry.answer["source"] not in ACTS]
         named = any(ANALYST in entry.description for entry in entries)

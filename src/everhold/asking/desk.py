@@ -19,6 +19,7 @@ from everhold.ledger import Question as Asked
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.chain import canonical
 from everhold.ledger.gates import VERDICTS
+from everhold.mechanisms import State
 from everhold.privacy.noise import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.progress import progress
 from everhold.questions.preparation import Preparation
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Committed, Entry, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
     from everhold.ledger.head_file import HeadFile
     from everhold.ledger.ledger import Page
-    from everhold.mechanisms import Mechanism, Promise, State
+    from everhold.mechanisms import Mechanism, Promise
     from everhold.mechanisms.base import Quote
     from everhold.questions.question import Ready
     from everhold.sealing.keys import StewardKey
@@ -303,6 +304,14 @@ class Desk:
     def state_from(self, data: dict[str, Any]) -> State:
         """The mechanism's state out of the ledger's."""
         return state_from(data, self.record.configuration)
+
+    def whole(self, data: dict[str, Any]) -> dict[str, int]:
+        """What was there at the beginning, by name as in `remaining`; for an analyst what was allotted to them."""
+        every = self.mechanism.remaining(State())
+        if self.analyst is None:
+            return every
+        part = allotment_of(Accounts.from_state(data), self.analyst)
+        return left_to(replace(part, asked=0, charged=0), self.mechanism, State())
 
     def remaining(self, data: dict[str, Any]) -> dict[str, int]:
         """What is left of the budget, by name, in a state of the ledger; for an analyst what is left to them.

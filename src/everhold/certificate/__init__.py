@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everhold.certificate.document import Certificate, make_certificate
+from everhold.certificate.document import Certificate, make_certificate, promise_in_words
 from everhold.certificate.verification import CertificateReport, verify_certificate
 
-__all__ = ["Certificate", "CertificateReport", "make_certificate", "verify_certificate"]
+__all__ = ["Certificate", "CertificateReport", "make_certificate", "promise_in_words", "verify_certificate"]

@@ -5,13 +5,13 @@ The page is print-ready and self-contained, and runs no script.
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.form import DATA_BEGIN, DATA_END, RARE_SOURCES, SIGNATURE, SOURCES
 from everhold.certificate.words import at_least, at_most, percent, shown
 from everhold.dependence import MODELS
+from everhold.display import escaped
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS
 
@@ -339,7 +339,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 def render_page(document: Mapping[str, Any]) -> str:
     """The whole page, with the signed document in it; the same document always gives the same text."""
-    title = _escaped(f"Certificate of the holdout {document['rows']['holdout']}")
+    title = escaped(f"Certificate of the holdout {document['rows']['holdout']}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -362,38 +362,29 @@ def _header(document: Mapping[str, Any]) -> str:
     banner = document["issue"]["banner"]
     return (
         '<header>\n<p class="kind">everhold · certificate of a sealed holdout</p>\n'
-        f"<h1>{_escaped(document['rows']['holdout'])}</h1>\n"
-        + (f'<p class="banner" role="alert">{_escaped(banner)}</p>\n' if banner else "")
+        f"<h1>{escaped(document['rows']['holdout'])}</h1>\n"
+        + (f'<p class="banner" role="alert">{escaped(banner)}</p>\n' if banner else "")
         + "</header>"
     )
 
 
 def _section(number: int, block: Block) -> str:
-    parts = [f'<section id="everhold-{block.key}">', f"<h2>{number}. {_escaped(block.title)}</h2>"]
+    parts = [f'<section id="everhold-{block.key}">', f"<h2>{number}. {escaped(block.title)}</h2>"]
     for position, text in enumerate(block.before):
         large = ' class="promise"' if block.key == "promise" and position == 0 else ""
-        parts.append(f"<p{large}>{_escaped(text)}</p>")
+        parts.append(f"<p{large}>{escaped(text)}</p>")
     if block.bullets:
-        parts += ["<ul>", *(f"<li>{_escaped(text)}</li>" for text in block.bullets), "</ul>"]
-    parts += [f"<p>{_escaped(text)}</p>" for text in block.after]
+        parts += ["<ul>", *(f"<li>{escaped(text)}</li>" for text in block.bullets), "</ul>"]
+    parts += [f"<p>{escaped(text)}</p>" for text in block.after]
     if block.items:
-        parts += ["<dl>", *(f"<dt>{_escaped(label)}</dt>{_described(value)}" for label, value in block.items), "</dl>"]
+        parts += ["<dl>", *(f"<dt>{escaped(label)}</dt>{_described(value)}" for label, value in block.items), "</dl>"]
     return "\n".join([*parts, "</section>"])
 
 
 def _described(value: str) -> str:
     looks_like_a_hash = len(value) >= 32 and value.isalnum()
     kind = ' class="code"' if looks_like_a_hash else ""
-    return f"<dd{kind}>{_escaped(value)}</dd>"
-
-
-def _escaped(text: str) -> str:
-    """Text that cannot become markup, nor turn the reading direction, nor hide."""
-    visible = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
-    return html.escape(visible)
+    return f"<dd{kind}>{escaped(value)}</dd>"
 
 
 def _embedded(document: Mapping[str, Any]) -> str:

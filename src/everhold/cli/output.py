@@ -13,10 +13,10 @@ import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from everhold.display import BOUNDS, rounded
+from everhold.display import BOUNDS, flat, printable, rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["Format", "fits", "note", "printable", "show_list", "show_record", "show_sentence"]
 
@@ -35,16 +35,6 @@ class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
-
-
-def printable(text: str) -> str:
-    r"""A text on one line in which nothing can steer a terminal.
-
-    Examples:
-        >>> print(printable("a\x1b[2J\nb"))
-        a\x1b[2J\nb
-    """
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def note(text: str) -> None:
@@ -67,7 +57,7 @@ def show_record(record: Mapping[str, Any], form: Format) -> None:
     elif form is Format.CSV:
         _print_csv([record], list(record))
     else:
-        _print_table(["field", "value"], [[name, _cell(value, name)] for name, value in _flat(record)], numbers=set())
+        _print_table(["field", "value"], [[name, _cell(value, name)] for name, value in flat(record)], numbers=set())
 
 
 def show_list(
@@ -145,14 +135,6 @@ def fits(columns: Sequence[str], lines: Sequence[Sequence[str]], *, width: int) 
 def _natural(columns: Sequence[str], lines: Sequence[Sequence[str]], place: int) -> int:
     """How wide a column is if nothing is folded."""
     return max(len(text) for text in (columns[place], *(line[place] for line in lines)))
-
-
-def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in record.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _short(name: str, value: Any) -> str:

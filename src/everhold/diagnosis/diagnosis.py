@@ -10,7 +10,7 @@ import numpy as np
 from everhold.dependence import DependenceModel
 from everhold.diagnosis.columns import FILE_ORDER, OpenFile
 from everhold.diagnosis.findings import CHECKS, Finding, Look, corrected, informative_sizes
-from everhold.display import Display, text_table
+from everhold.display import Display, html_sentences, html_table, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import tuned_mechanism
 from everhold.progress import progress
@@ -28,6 +28,7 @@ _MOST_ROWS = 100_000
 _MOST_OUTCOMES = 8  # in long files, besides the label
 _MOST_RADII = 6  # some mechanisms take a second to be tuned for groups
 _USELESS = 0.5
+_NOTHING = "no column groups or orders the rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,23 +120,30 @@ class Diagnosis(Display):
 
     def to_text(self) -> str:
         """The findings as a table, without what only programs need."""
-        head = (
+        table = text_table(self._for_people())
+        return "\n".join([self._headline(), table if self.findings else _NOTHING, *self._advice(), *self.notes])
+
+    def _headline(self) -> str:
+        return (
             f"{self.mechanism} on {self.rows:,} sealed rows, declared {self.declared.kind}: radius {self.radius:.4g}; "
             f"looked at {self.training_rows:,} training rows"
         )
+
+    def _for_people(self) -> list[dict[str, Any]]:
         hidden = {"estimate", "suggestion"}
-        table = text_table(
-            [
-                {name: value for name, value in row.items() if name not in hidden}
-                | {"clear": "yes" if row["clear"] else "no"}
-                for row in self.to_rows()
-            ]
-        )
+        return [
+            {name: value for name, value in row.items() if name not in hidden}
+            | {"clear": "yes" if row["clear"] else "no"}
+            for row in self.to_rows()
+        ]
+
+    def _advice(self) -> list[str]:
         advice = [f"{found.column}: {found.suggestion()}" for found in self.suspects]
-        advice += [informed(self.declared, self.informative)] if self.informative else []
-        return "\n".join(
-            [head, table if self.findings else "no column groups or orders the rows", *advice, *self.notes]
-        )
+        return advice + ([informed(self.declared, self.informative)] if self.informative else [])
+
+    def _repr_html_(self) -> str:
+        table = html_table(self._for_people()) if self.findings else html_sentences(_NOTHING)
+        return html_sentences(self._headline()) + table + html_sentences(*self._advice(), *self.notes)
 
     def __str__(self) -> str:
         return self.to_text()

@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from everhold.display import Display, html_sentences, html_table
 from everhold.errors import IntegrityError
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, holdout_hash, seal_of
@@ -35,7 +36,7 @@ _SET_BACK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Display):
     """Something that is not as it was written.
 
     Attributes:
@@ -48,7 +49,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class VerificationReport:
+class VerificationReport(Display):
     """What a verification found.
 
     Attributes:
@@ -68,6 +69,22 @@ class VerificationReport:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"holdout", "ok", "entries", "keyed", "findings"}``."""
+        findings = [found.to_dict() for found in self.findings]
+        return {"holdout": self.name, "ok": self.ok, "entries": self.entries, "keyed": self.keyed, "findings": findings}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each finding."""
+        return [found.to_dict() for found in self.findings]
+
+    def __str__(self) -> str:
+        said = "as it was written" if self.ok else "not as it was written"
+        return f"{self.name}: {self.entries:,} entries checked{'' if self.keyed else ' without the key'}; {said}"
+
+    def _repr_html_(self) -> str:
+        return html_sentences(str(self)) + (html_table(self.to_rows()) if self.findings else "")
 
 
 def verify(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.arguments import brief
 from everhold.dependence import DependenceModel, Independent
-from everhold.display import Display
+from everhold.display import Display, html_record
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.guarantees.published import STATEMENTS
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism
@@ -49,7 +49,7 @@ _ONLY_INDEPENDENT = "only for independent rows"
 
 
 @dataclass(frozen=True, slots=True)
-class PlanLine:
+class PlanLine(Display):
     """What one mechanism can do for the wish.
 
     Attributes:
@@ -82,9 +82,16 @@ class PlanLine:
     rows_expected: int | None = None
     queries_expected: int | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name but the mechanism itself, whose parameters are there."""
+        return {name: value for name, value in Display.to_dict(self).items() if name != "tuned"}
+
+    def _repr_html_(self) -> str:
+        return html_record(self.to_dict())
+
 
 @dataclass(frozen=True, slots=True)
-class PublishedLine:
+class PublishedLine(Display):
     """What a published statement would promise, for comparison.
 
     Attributes:
@@ -276,6 +283,9 @@ class Plan(Display):
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def _headline(self) -> str:
+        return self.explain()
 
 
 def plan(
