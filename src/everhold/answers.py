@@ -118,6 +118,9 @@ class Answer(Display):
         told = {} if self.sealed is None else {name: getattr(self, name) for name in UNSEALED}
         return {**stable, **told} if self.about is None else {**stable, **told, "about": self.about}
 
+    def _headline(self) -> str:
+        return f"{self.shown}: {self}" if self.shown else str(self)
+
     def __str__(self) -> str:
         left = left_in_words(self.remaining)
         unsealed = self._unsealed()
@@ -289,6 +292,9 @@ class QuotedPrice(Display):
     remaining: Mapping[str, int]
     radius_unsealed: float | None = None
 
+    def _headline(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         left = left_in_words(self.remaining)
         if self.refused:
@@ -355,6 +361,9 @@ class Unsealed(Display):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def _headline(self) -> str:
+        return self.explain()
 
     def __str__(self) -> str:
         said = [Display.__str__(self), self.explain()]

@@ -1,10 +1,15 @@
-"""One way to look at every result: as a dict, a data frame, an Arrow table, HTML or text."""
+"""One way to look at every result: as a dict, a data frame, an Arrow table, HTML or text.
+
+HTML is for notebooks: plain elements without script, colours or anything from elsewhere, so that it looks like the page
+around it, light or dark. Every text is escaped, names of columns included.
+"""
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
@@ -15,13 +20,21 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["BOUNDS", "LEAST_SHOWN", "Display", "at_least", "at_most", "left_in_words", "rounded", "text_table"]
+__all__ = [
+    "BOUNDS", "LEAST_SHOWN", "Display", "Facts", "at_least", "at_most", "escaped", "flat", "html_bar", "html_record",
+    "html_sentences", "html_table", "left_in_words", "printable", "rounded", "text_table",
+]  # fmt: skip
 
 LEAST_SHOWN = 1e-15
 """Numbers nearer to 0 are shown as 0: they are what rounding left of it. JSON, frames and Arrow tables keep them."""
 
 _MOST_SHOWN = 3  # items of a list
 _MOST_LINES = 60  # of what is printed; a synthetic table may have many thousands
+_MOST_ABREAST = 8  # fields of one thing in HTML; more stand below each other
+_HASH = re.compile("[0-9a-f]{64}")
+_SHORT_HASH = 12
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.:+\d]*")
+_SECONDS = len("2026-01-31T23:59:59")
 
 
 class Display:
@@ -63,17 +76,138 @@ class Display:
         rows = self.to_rows()
         return text_table(rows[:_MOST_LINES]) + (f"\n{_cut(rows)}" if _cut(rows) else "")
 
+    def _headline(self) -> str:
+        """What is said above the table of a notebook; empty where the table says all."""
+        return ""
+
     def _repr_html_(self) -> str:
         rows = self.to_rows()
-        if not rows:
-            return "<p>nothing yet</p>"
-        head = "".join(f"<th>{html.escape(str(name))}</th>" for name in rows[0])
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_shown(value, name))}</td>" for name, value in row.items()) + "</tr>"
-            for row in rows[:_MOST_LINES]
-        )
-        cut = f"<p>{_cut(rows)}</p>" if _cut(rows) else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}"
+        alone = len(rows) == 1 and len(rows[0]) > _MOST_ABREAST
+        return html_sentences(self._headline()) + (html_record(rows[0]) if alone else html_table(rows))
+
+
+class Facts(Display, dict[str, Any]):
+    """Facts by name: a dict that is shown as a record, one fact below the other.
+
+    Examples:
+        >>> facts = Facts(name="flights", remaining={"questions": 997})
+        >>> facts["name"], facts == {"name": "flights", "remaining": {"questions": 997}}
+        ('flights', True)
+        >>> print(facts)
+        field                value
+        name                 flights
+        remaining.questions  997
+    """
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as a plain dict."""
+        return dict(self)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row; a part of a part has the names of both, with a dot between."""
+        return [dict(flat(self))]
+
+    def to_text(self) -> str:
+        """The facts below each other."""
+        return text_table([{"field": name, "value": _shown(value, name)} for name, value in flat(self)])
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return html_record(self)
+
+
+def flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of a record; of a field that is a record itself, its fields in its place.
+
+    Examples:
+        >>> list(flat({"name": "flights", "remaining": {"questions": 9, "overfits": 2}}))
+        [('name', 'flights'), ('remaining.questions', 9), ('remaining.overfits', 2)]
+    """
+    for name, value in record.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def printable(text: str) -> str:
+    r"""A text on one line in which nothing can steer a terminal, turn the reading direction, or hide.
+
+    Examples:
+        >>> print(printable("a\x1b[2J\nb"))
+        a\x1b[2J\nb
+    """
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def escaped(text: str) -> str:
+    """A text that cannot become markup, nor anything that `printable` prevents.
+
+    Examples:
+        >>> escaped("a < b")
+        'a &lt; b'
+    """
+    return html.escape(printable(text))
+
+
+def html_sentences(*texts: str) -> str:
+    """One paragraph for each line of these texts; nothing for what is empty."""
+    return "".join(f"<p>{escaped(line)}</p>" for text in texts for line in text.splitlines() if line)
+
+
+def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a table, numbers to the right; of a long one the beginning."""
+    if not rows:
+        return "<p>nothing yet</p>"
+    aside = {name: _RIGHT if all(_is_number(row.get(name)) for row in rows) else _LEFT for name in rows[0]}
+    head = "".join(f"<th{aside[name]}>{escaped(str(name))}</th>" for name in aside)
+    body = "".join(
+        f"<tr>{''.join(f'<td{aside[name]}>{_html_value(row.get(name), name)}</td>' for name in aside)}</tr>"
+        for row in rows[:_MOST_LINES]
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{html_sentences(_cut(rows))}"
+
+
+def html_record(record: Mapping[str, Any]) -> str:
+    """One thing as a table with a line for each field; a field that is a list of records is a table itself."""
+    body = "".join(
+        f"<tr><th{_LEFT}>{escaped(str(name))}</th><td{_LEFT}>{_html_value(value, name)}</td></tr>"
+        for name, value in flat(record)
+    )
+    return f"<table><tbody>{body}</tbody></table>"
+
+
+def html_bar(name: str, left: int, whole: int) -> str:
+    """What is left of a budget, as a small bar and in words."""
+    said = escaped(left_in_words({name: left}, {name: whole}))
+    return f'<p><progress value="{left}" max="{max(whole, 1)}"></progress> {said} left</p>'
+
+
+_LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right"'
+
+
+def _html_value(value: Any, name: str) -> str:
+    """A value as people read it, in HTML; hashes are short, with the whole one in the title."""
+    if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+        return html_table(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, str) and _HASH.fullmatch(value):
+        return f'<code title="{value}">{value[:_SHORT_HASH]}</code>'
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        return f'<span title="{value}" style="white-space: nowrap">{value[:_SECONDS].replace("T", " ")}</span>'
+    return escaped(_shown(value, name))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it stands to the right; so does what is missing in a column of numbers."""
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 def _plain(value: Any) -> Any:

@@ -26,6 +26,7 @@ from everhold.asking.spending import Spending, spending
 from everhold.asking.unsealing import disclosed, losing_their_promise, unseal
 from everhold.boundary import errors_leave_frames_behind
 from everhold.dependence import DependenceModel
+from everhold.display import Facts, html_bar, html_sentences, html_table
 from everhold.errors import DependenceError, QueryRejected
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
 from everhold.ledger import LedgerStore, Outcome
@@ -36,6 +37,7 @@ from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
 from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
 from everhold.private_files import make_private
+from everhold.progress import progress
 from everhold.questions.means import Query
 from everhold.questions.question import Question
 from everhold.sealing.champions import Champions
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
     from everhold.certificate import Certificate, Timestamper
     from everhold.dependence import RowStructure
     from everhold.diagnosis.diagnosis import Diagnosis
-    from everhold.ledger import HoldoutRecord
+    from everhold.ledger import Entry, HoldoutRecord
     from everhold.questions.preparation import Preparation
     from everhold.sealing.reading import RowSource
 
@@ -78,6 +80,8 @@ Result = TypeVar("Result")
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
+_LATEST = 5  # answers that a notebook shows
+_GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
 _NOT_KEPT = (None, None, None)
 _SOME = ("estimate", "guess", "within")  # told of some questions only
 _TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rounds are its own matter
@@ -216,7 +220,7 @@ class Holdout:
             check_worth(chosen, allow_vacuous=allow_vacuous)
             return chosen
 
-        with new_folder(database, name) as folder:
+        with new_folder(database, name) as folder, progress("sealing"):
             made = seal(
                 folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
                 choose=choose, most_rows=most_rows, equal_rows=equal_rows, again=again, others=others, seed=seed,
@@ -282,6 +286,24 @@ class Holdout:
         desk = self._desk
         asking = "" if desk.analyst is None else f", analyst={desk.analyst!r}"
         return f"Holdout({desk.record.name!r}, rows={desk.schema.rows}, mechanism={desk.mechanism.name!r}{asking})"
+
+    def _repr_html_(self) -> str:
+        """The holdout at a glance: its promise, what is left, and the latest answers."""
+        from everhold.certificate import promise_in_words
+
+        desk, head = self._desk, self._desk.head()
+        of = "" if desk.analyst is None else f" on behalf of {desk.analyst}"
+        over = ", unsealed and closed" if head.accounts.closed else ""
+        rows = f"{desk.schema.rows:,} sealed rows, {desk.schema.training_rows:,} training rows"
+        left, whole = desk.remaining(head.state), desk.whole(head.state)
+        latest = self._transcript(list(desk.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
+        return (
+            html_sentences(f"{desk.record.name}{of}: {rows}, {desk.mechanism.name}{over}")
+            + html_sentences(promise_in_words(desk.record, desk.mechanism))
+            + "".join(html_bar(name, count, whole[name]) for name, count in left.items())
+            + html_sentences("latest answers:" if latest else "")
+            + html_table([{name: row.get(name) for name in _GLANCE} for row in latest])
+        )
 
     def close(self) -> None:
         """Close the database and the engine."""
@@ -468,7 +490,8 @@ class Holdout:
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
         """
-        return self._desk.ask(self._preparation(silent).batch(questions, guesses))
+        with progress("asking"):
+            return self._desk.ask(self._preparation(silent).batch(questions, guesses))
 
     def unseal(self) -> Unsealed:
         """End the study: tell every sealed number, exactly and at no cost, and answer no new question ever after.
@@ -490,7 +513,8 @@ class Holdout:
         Warns:
             EverholdWarning: If other holdouts of this storage lose their promise; before anything is told.
         """
-        return unseal(self._desk)
+        with progress("unsealing"):
+            return unseal(self._desk)
 
     def losing_their_promise(self) -> list[str]:
         """What other holdouts of this storage would lose by `unseal`, in sentences; nothing is told or changed.
@@ -523,7 +547,7 @@ class Holdout:
         ready = None if question is None else self._desk.preparation.ready(question, guess, tolerance)
         return self._desk.quote(ready)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Facts:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
         head = self._desk.head()
         promise, described = self.promise, self._desk.mechanism.to_dict()
@@ -532,7 +556,7 @@ class Holdout:
         asking = {} if self._desk.analyst is None else {ANALYST: self._desk.analyst}
         allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
         lost, gates = head.accounts.lost, [described_gate(gate) for gate in head.accounts.gates.by_name.values()]
-        return {
+        return Facts({
             "name": self._desk.record.name,
             **asking,
             "rows": self._desk.schema.rows,
@@ -554,7 +578,7 @@ class Holdout:
             **({"gates": gates} if gates else {}),
             **({"lost": lost} if lost else {}),
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
-        }
+        })  # fmt: skip
 
     def diagnose(self) -> Diagnosis:
         """Whether the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
@@ -573,7 +597,9 @@ class Holdout:
 
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""
-        every = self._desk.entries(self._desk.head().sequence)
+        return self._transcript(self._desk.entries(self._desk.head().sequence))
+
+    def _transcript(self, every: Sequence[Entry]) -> Transcript:
         told = disclosed(every)
         entries = [entry for entry in every if entry.answer["source"] not in ACTS]
         named = any(ANALYST in entry.description for entry in entries)
@@ -636,9 +662,10 @@ class Holdout:
         from everhold.certificate import TimestampAuthority, make_certificate
 
         stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
-        head = self._desk.head()
-        check_unaltered(self._desk.store, self._desk.record.name, head, seal_key=self._desk.key.seal_key)
-        desk, every = self._desk, self._desk.entries(head.sequence)
+        desk, head = self._desk, self._desk.head()
+        with progress("certifying"):
+            check_unaltered(desk.store, desk.record.name, head, seal_key=desk.key.seal_key)
+            every = desk.entries(head.sequence)
         asked = [
             (entry.answer["source"], ABOUT in entry.description)
             for entry in every if entry.answer["source"] not in ACTS

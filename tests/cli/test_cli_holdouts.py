@@ -287,9 +287,7 @@ class Played:
 
 def test_the_demonstration_in_every_format(study, everhold, monkeypatch):
     folders = []
-    monkeypatch.setattr(
-        "everhold_lab.demo.story.run_demo", lambda output, *, progress: folders.append(output) or Played()
-    )
+    monkeypatch.setattr("everhold_lab.demo.story.run_demo", lambda output: folders.append(output) or Played())
     assert json.loads(everhold("demo", "--format", "json").stdout) == Played().to_dict()
     lines = read_csv(everhold("demo", "--output", "there", "--format", "csv").stdout)
     assert lines == [{"holdout": "bare", "reported": "0.8"}, {"holdout": "everhold", "reported": "0.7"}]

@@ -36,7 +36,7 @@ def output(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def result(parts, output):
-    return run_demo(output, progress=False, flights=parts, plan=PLAN)
+    return run_demo(output, flights=parts, plan=PLAN)
 
 
 def test_the_bare_report_is_refuted_by_fresh_flights(result):
@@ -230,5 +230,5 @@ def test_without_the_plots_extra_there_is_a_hint_in_place_of_pictures(result, ou
 
 
 def test_a_second_run_replaces_the_first_and_measures_the_same(result, parts, output):
-    again = run_demo(output, progress=True, flights=parts, plan=PLAN)
+    again = run_demo(output, flights=parts, plan=PLAN)
     assert again.to_dict() == result.to_dict()

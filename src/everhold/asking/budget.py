@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
-from everhold.display import Display
+from everhold.display import Display, left_in_words
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ACT, ANALYST, LONGEST_NAME, MOST, Accounts, Allotment
@@ -78,6 +78,9 @@ class Allotments(Display):
 
     def __getitem__(self, analyst: str) -> Allotment:
         return next(part for part in self.parts if part.analyst == analyst)
+
+    def _headline(self) -> str:
+        return f"not allotted: {left_in_words(self.not_allotted)}"
 
     def to_dict(self) -> dict[str, Any]:
         """``{"allotments": [...], "not_allotted": {...}, "acts": [...]}``."""

@@ -19,7 +19,9 @@ from everhold.ledger import Question as Asked
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.chain import canonical
 from everhold.ledger.gates import VERDICTS
+from everhold.mechanisms import State
 from everhold.privacy.noise import KeyedNoise, Noise, SecureNoise, SeededNoise
+from everhold.progress import progress
 from everhold.questions.preparation import Preparation
 from everhold.questions.question import Pricing, Told
 from everhold.sealing.configuration import bound_state, state_from
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Committed, Entry, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
     from everhold.ledger.head_file import HeadFile
     from everhold.ledger.ledger import Page
-    from everhold.mechanisms import Mechanism, Promise, State
+    from everhold.mechanisms import Mechanism, Promise
     from everhold.mechanisms.base import Quote
     from everhold.questions.question import Ready
     from everhold.sealing.keys import StewardKey
@@ -95,14 +97,16 @@ class Desk:
         """
         entries: list[Committed | None] = [None] * len(ready.asked)
         data, places = None, [0]
-        while places and None in entries:
-            order, places = self._surely_paid(ready, entries)
-            seen = ready.look(self.sealed, places) if places else None
-            with self.ledger.writing([self._signed(ready.asked[place]) for place in order]) as page:
-                self._answer(ready, order, page, places, seen)
-            for place, entry in zip(order, page.committed, strict=True):
-                entries[place] = entry
-            data = page.state
+        with progress("asking", len(entries)) as line:
+            while places and None in entries:
+                order, places = self._surely_paid(ready, entries)
+                seen = ready.look(self.sealed, places) if places else None
+                with self.ledger.writing([self._signed(ready.asked[place]) for place in order]) as page:
+                    self._answer(ready, order, page, places, seen)
+                for place, entry in zip(order, page.committed, strict=True):
+                    entries[place] = entry
+                line(len(entries) - entries.count(None))
+                data = page.state
         remaining = self.remaining(self.data() if data is None else data)
         result = ready.result(Told(entries, remaining, self.promise.statement, self.analyst))
         if strict and None in entries:
@@ -281,7 +285,11 @@ class Desk:
         Raises:
             IntegrityError: If one is missing or was altered.
         """
-        entries = list(self.ledger.entries(limit=limit))
+        entries = []
+        with progress("reading the ledger", limit) as line:
+            for entry in self.ledger.entries(limit=limit):
+                entries.append(entry)
+                line(entry.sequence)
         if [entry.sequence for entry in entries] != list(range(1, limit + 1)):
             raise IntegrityError(
                 f"the ledger holds {len(entries):,} entries and {limit:,} were written; expected all of them; verify "
@@ -296,6 +304,14 @@ class Desk:
     def state_from(self, data: dict[str, Any]) -> State:
         """The mechanism's state out of the ledger's."""
         return state_from(data, self.record.configuration)
+
+    def whole(self, data: dict[str, Any]) -> dict[str, int]:
+        """What was there at the beginning, by name as in `remaining`; for an analyst what was allotted to them."""
+        every = self.mechanism.remaining(State())
+        if self.analyst is None:
+            return every
+        part = allotment_of(Accounts.from_state(data), self.analyst)
+        return left_to(replace(part, asked=0, charged=0), self.mechanism, State())
 
     def remaining(self, data: dict[str, Any]) -> dict[str, int]:
         """What is left of the budget, by name, in a state of the ledger; for an analyst what is left to them.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import as_whole, brief
 from everhold.asking.desk import CLOSED_STUDY
 from everhold.boundary import errors_leave_frames_behind
+from everhold.display import Facts
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of
 from everhold.ledger import Outcome, Question
@@ -94,17 +95,20 @@ class Gate:
             finally:
                 self._champions.discard()
 
-    def status(self) -> dict[str, Any]:
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
+
+    def status(self) -> Facts:
         """The gate in public facts: metric, margin, champion, what was challenged and promoted, what is left."""
         data = self._desk.data()
         gate, remaining = self._now(data), self._desk.remaining(data)
-        return {
+        return Facts({
             **described_gate(gate),
             "holdout": self._desk.record.name,
             "remaining": {**remaining, **({} if gate.limit is None else {"challenges": gate.left})},
             "statement": self._desk.promise.statement,
             "confidence": self._desk.promise.confidence,
-        }
+        })  # fmt: skip
 
     def _ready(self, challenger: Candidate, gate: GateAccount) -> Challenge:
         desk, champion = self._desk, self._champions.find(gate.champion)

@@ -47,6 +47,9 @@ class Spending(Display):
     epsilon_if_fixed: float | None
     epsilon_planned: float | None
 
+    def _headline(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         told = f"{self.answers:,} answer{'s' * (self.answers != 1)} so far"
         if self.epsilon is None or self.epsilon_planned is None:

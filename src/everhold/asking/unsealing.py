@@ -15,6 +15,7 @@ from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.estimand import ABOUT, about_of
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ACTS, ANALYST, DISCLOSED, UNSEALING, Accounts
+from everhold.progress import progress
 from everhold.questions.preparation import NOT_UNSEALABLE
 from everhold.questions.question import digest
 from everhold.sealing.resealing import also_sealed_as
@@ -83,8 +84,14 @@ def _check(desk: Desk) -> None:
 
 def _sealed_numbers(ledger: Ledger, entries: Sequence[Entry]) -> list[tuple[int, Numbers]]:
     """What was kept of the answers, by the number of the entry."""
-    kept = ((entry.sequence, ledger.sealed_of(entry.question, entry.answer)) for entry in entries)
-    return [(sequence, numbers) for sequence, numbers in kept if numbers is not None]
+    kept = []
+    with progress("opening envelopes", len(entries)) as line:
+        for done, entry in enumerate(entries):
+            line(done)
+            numbers = ledger.sealed_of(entry.question, entry.answer)
+            if numbers is not None:
+                kept.append((entry.sequence, numbers))
+    return kept
 
 
 def _outcome(told: Sequence[tuple[int, Numbers]]) -> Outcome:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from everhold.certificate.document import Certificate, make_certificate
+from everhold.certificate.document import Certificate, make_certificate, promise_in_words
 from everhold.certificate.timestamps import TimestampAuthority, Timestamper
 from everhold.certificate.verification import CertificateReport, verify_certificate
 
 __all__ = [
-    "Certificate", "CertificateReport", "TimestampAuthority", "Timestamper", "make_certificate", "verify_certificate",
+    "Certificate", "CertificateReport", "TimestampAuthority", "Timestamper", "make_certificate",
+    "promise_in_words", "verify_certificate",
 ]  # fmt: skip

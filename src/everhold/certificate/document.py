@@ -27,11 +27,12 @@ from everhold.certificate.form import (
 )
 from everhold.certificate.page import outline, render_fragment, render_page
 from everhold.certificate.timestamps import Timestamper, stamp_of
-from everhold.certificate.words import add_words
+from everhold.certificate.words import add_words, promise_sentence
 from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import canonical
+from everhold.mechanisms import MECHANISMS
 from everhold.sealing.configuration import state_from
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ __all__ = [
     "left_of",
     "make_certificate",
     "privacy_facts",
+    "promise_in_words",
     "signed_message",
     "software_version",
     "stamped_digest",
@@ -159,6 +161,13 @@ class Certificate(Display):
         if path.suffix.lower() not in forms:
             raise ValueError(f"{path.name!r} ends in {path.suffix!r}; expected a file that ends in .json or .html")
         path.write_bytes(forms[path.suffix.lower()]().encode())
+
+
+def promise_in_words(record: HoldoutRecord, mechanism: Mechanism) -> str:
+    """The promise in one sentence, as every certificate of the holdout says it."""
+    simulation = record.configuration["seed"] is not None
+    facts = {**_promise_facts(mechanism, simulation=simulation), **_holdout_facts(record, ())}
+    return promise_sentence(facts, MECHANISMS[mechanism.name], simulation=simulation)
 
 
 def make_certificate(

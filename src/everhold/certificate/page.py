@@ -13,6 +13,7 @@ from everhold.certificate.form import DATA_BEGIN, DATA_END, RARE_SOURCES, SIGNAT
 from everhold.certificate.markup import escaped
 from everhold.certificate.numbers import at_least, at_most, percent, shown
 from everhold.dependence import MODELS
+from everhold.display import escaped
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS
 

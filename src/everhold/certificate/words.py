@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism
 
-__all__ = ["add_words"]
+__all__ = ["add_words", "promise_sentence"]
 
 _LARGE_EPSILON = 10.0
 _USELESS_RADIUS = 0.5
@@ -135,7 +135,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     depend = dependence.get("kind") != "independent"
     words: dict[str, dict[str, Any]] = {
         "promise": {
-            "sentence": _sentence(facts, kind, simulation=simulation),
+            "sentence": promise_sentence(facts, kind, simulation=simulation),
             "explanation": [*_explanation(facts["promise"], kind, rows), *_gates(facts["account"].get("gates"), rows)],
         },
         "assumptions": {
@@ -169,7 +169,8 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     return {name: {**section, **words.get(name, {})} for name, section in facts.items()}
 
 
-def _sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> str:
+def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> str:
+    """The promise in one sentence, from the facts about promise, rows and assumptions."""
     promise, public = facts["promise"], facts["rows"]["features"] == "public"
     rows_are = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     rows_are = MODELS[rows_are].rows_are if rows_are in MODELS else f"rows: {rows_are.replace('_', ' ')}"

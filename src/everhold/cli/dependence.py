@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +14,11 @@ from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import altair as alt
 
     from everhold.dependence import DependenceModel
 
-__all__ = ["ChartOption", "ModelArgument", "group", "register", "save_picture", "waiting"]
+__all__ = ["ChartOption", "ModelArgument", "group", "register", "save_picture"]
 
 _SIZES = (100, 1_000, 10_000, 100_000)
 _ROW_LOSS = 0.01
@@ -280,18 +276,6 @@ def _draw_description(
         )
     caption = "How much a row changes the odds of rows at a distance (natural logarithm)."
     save_picture(drawn, path, "Influence against distance", caption)
-
-
-@contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Shows people on the error stream that something goes on; it is taken away at the end."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-        bar.add_task(what, total=None)
-        yield
 
 
 def save_picture(drawn: alt.TopLevelMixin, path: Path, title: str, caption: str) -> None:

@@ -10,16 +10,15 @@ import csv
 import json
 import re
 import sys
-from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from everhold.display import BOUNDS, rounded
+from everhold.display import BOUNDS, flat, printable, rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Format", "fits", "note", "printable", "progress_bar", "show_list", "show_record", "show_sentence"]
+__all__ = ["Format", "fits", "note", "printable", "show_list", "show_record", "show_sentence"]
 
 _HASH = re.compile("[0-9a-f]{64}")
 _SHORT_HASH = 12
@@ -38,31 +37,9 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-def printable(text: str) -> str:
-    r"""A text on one line in which nothing can steer a terminal.
-
-    Examples:
-        >>> print(printable("a\x1b[2J\nb"))
-        a\x1b[2J\nb
-    """
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
-
-
 def note(text: str) -> None:
     """Tell people something beside the result, on stderr."""
     sys.stderr.write(printable(text) + "\n")
-
-
-@contextmanager
-def progress_bar(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on the error stream, which is taken away at the end, also when interrupted."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=not shown, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def show_sentence(sentence: str, record: Mapping[str, Any], form: Format) -> None:
@@ -80,7 +57,7 @@ def show_record(record: Mapping[str, Any], form: Format) -> None:
     elif form is Format.CSV:
         _print_csv([record], list(record))
     else:
-        _print_table(["field", "value"], [[name, _cell(value, name)] for name, value in _flat(record)], numbers=set())
+        _print_table(["field", "value"], [[name, _cell(value, name)] for name, value in flat(record)], numbers=set())
 
 
 def show_list(
@@ -158,14 +135,6 @@ def fits(columns: Sequence[str], lines: Sequence[Sequence[str]], *, width: int) 
 def _natural(columns: Sequence[str], lines: Sequence[Sequence[str]], place: int) -> int:
     """How wide a column is if nothing is folded."""
     return max(len(text) for text in (columns[place], *(line[place] for line in lines)))
-
-
-def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in record.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _short(name: str, value: Any) -> str:

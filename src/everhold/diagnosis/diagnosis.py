@@ -10,9 +10,10 @@ import numpy as np
 from everhold.dependence import DependenceModel
 from everhold.diagnosis.columns import FILE_ORDER, OpenFile
 from everhold.diagnosis.findings import CHECKS, Finding, Look, corrected, informative_sizes
-from everhold.display import Display, text_table
+from everhold.display import Display, html_sentences, html_table, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import tuned_mechanism
+from everhold.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -27,6 +28,7 @@ _MOST_ROWS = 100_000
 _MOST_OUTCOMES = 8  # in long files, besides the label
 _MOST_RADII = 6  # some mechanisms take a second to be tuned for groups
 _USELESS = 0.5
+_NOTHING = "no column groups or orders the rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,23 +120,30 @@ class Diagnosis(Display):
 
     def to_text(self) -> str:
         """The findings as a table, without what only programs need."""
-        head = (
+        table = text_table(self._for_people())
+        return "\n".join([self._headline(), table if self.findings else _NOTHING, *self._advice(), *self.notes])
+
+    def _headline(self) -> str:
+        return (
             f"{self.mechanism} on {self.rows:,} sealed rows, declared {self.declared.kind}: radius {self.radius:.4g}; "
             f"looked at {self.training_rows:,} training rows"
         )
+
+    def _for_people(self) -> list[dict[str, Any]]:
         hidden = {"estimate", "suggestion"}
-        table = text_table(
-            [
-                {name: value for name, value in row.items() if name not in hidden}
-                | {"clear": "yes" if row["clear"] else "no"}
-                for row in self.to_rows()
-            ]
-        )
+        return [
+            {name: value for name, value in row.items() if name not in hidden}
+            | {"clear": "yes" if row["clear"] else "no"}
+            for row in self.to_rows()
+        ]
+
+    def _advice(self) -> list[str]:
         advice = [f"{found.column}: {found.suggestion()}" for found in self.suspects]
-        advice += [informed(self.declared, self.informative)] if self.informative else []
-        return "\n".join(
-            [head, table if self.findings else "no column groups or orders the rows", *advice, *self.notes]
-        )
+        return advice + ([informed(self.declared, self.informative)] if self.informative else [])
+
+    def _repr_html_(self) -> str:
+        table = html_table(self._for_people()) if self.findings else html_sentences(_NOTHING)
+        return html_sentences(self._headline()) + table + html_sentences(*self._advice(), *self.notes)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -157,7 +166,7 @@ def diagnose_file(
     Raises:
         EverholdError: If the file cannot be read.
     """
-    with OpenFile(path, label=label) as file:
+    with progress("looking for dependence"), OpenFile(path, label=label) as file:
         rows = file.first(_MOST_ROWS)
         if file.rows <= _MOST_ROWS:
             return diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=file.notes)
@@ -187,7 +196,11 @@ def diagnose_rows(
         findings = [replace(each, p_value=1.0) for each in findings]
     wanted = [each for each in findings if each.suspect][:1] if brief else findings
     wanted = [each for each in wanted if each.role != "attribute"][:_MOST_RADII]
-    radii = {(each.column, each.role): _radius_under(each, mechanism) for each in wanted}
+    radii = {}
+    with progress("what the promise would be", len(wanted)) as line:
+        for done, each in enumerate(wanted):
+            line(done)
+            radii[each.column, each.role] = _radius_under(each, mechanism)
     return Diagnosis(
         rows=mechanism.rows,
         training_rows=training.rows,

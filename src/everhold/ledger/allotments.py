@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.gates import GATE, PROMOTED, VERDICTS, Gates
 
@@ -67,7 +68,7 @@ _KEY, _UNSEALED = "allotments", "unsealed"
 
 
 @dataclass(frozen=True, slots=True)
-class Allotment:
+class Allotment(Display):
     """The part of one analyst.
 
     Attributes:

@@ -11,9 +11,11 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from everhold.display import Display, html_sentences, html_table
 from everhold.errors import IntegrityError
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, holdout_hash, seal_of
+from everhold.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +36,7 @@ _SET_BACK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Display):
     """Something that is not as it was written.
 
     Attributes:
@@ -47,7 +49,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class VerificationReport:
+class VerificationReport(Display):
     """What a verification found.
 
     Attributes:
@@ -67,6 +69,22 @@ class VerificationReport:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"holdout", "ok", "entries", "keyed", "findings"}``."""
+        findings = [found.to_dict() for found in self.findings]
+        return {"holdout": self.name, "ok": self.ok, "entries": self.entries, "keyed": self.keyed, "findings": findings}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each finding."""
+        return [found.to_dict() for found in self.findings]
+
+    def __str__(self) -> str:
+        said = "as it was written" if self.ok else "not as it was written"
+        return f"{self.name}: {self.entries:,} entries checked{'' if self.keyed else ' without the key'}; {said}"
+
+    def _repr_html_(self) -> str:
+        return html_sentences(str(self)) + (html_table(self.to_rows()) if self.findings else "")
 
 
 def verify(
@@ -109,13 +127,21 @@ def verify(
         if newest is not None:
             walk.expect((newest.sequence, newest.entry_hash), _SET_BACK.format(newest.sequence))
         findings += malformed
-        for row in snapshot.entries:
-            findings += walk.step(row)
+        with progress("checking the ledger", _count(snapshot.head)) as line:
+            for row in snapshot.entries:
+                findings += walk.step(row)
+                line(walk.entries)
         findings += [Finding(None, f"the head {what}") for what in _head_findings(snapshot.head, walk)]
     if newest is not None and walk.accounts.generation > newest.generation:  # it went on from before the newest head
         walk.unmet.pop(_SET_BACK.format(newest.sequence), None)
     findings += [Finding(None, what) for what in walk.unmet]
     return VerificationReport(str(holdout["name"]), walk.entries, tuple(findings), keyed=seal_key is not None)
+
+
+def _count(head: Mapping[str, Any]) -> int | None:
+    """How many entries there should be; None if the head does not say."""
+    said = head["sequence"]
+    return said if isinstance(said, int) else None
 
 
 def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> None:

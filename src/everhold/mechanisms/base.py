@@ -18,6 +18,7 @@ import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Independent
+from everhold.display import Display, html_record, html_sentences
 from everhold.errors import DependenceError
 from everhold.guarantees.intervals.base import Procedure
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
@@ -142,7 +143,7 @@ class Replies:
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(Display):
     """What a mechanism promises before the first question.
 
     Attributes:
@@ -165,6 +166,10 @@ class Promise:
     details: dict[str, float]
     privacy: tuple[float, float] | None = None
     spends_only_beyond: float | None = None
+
+    def _repr_html_(self) -> str:
+        promised = {name: value for name, value in self.to_dict().items() if name != "assumptions"}
+        return html_record(promised) + html_sentences(*self.assumptions)
 
 
 @dataclass(frozen=True, slots=True)

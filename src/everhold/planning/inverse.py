@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theorem_2_rows
@@ -13,13 +13,17 @@ from everhold.mechanisms import MECHANISMS
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.search import largest_within, smallest_within
 from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius, check_value, tuned_for
+from everhold.progress import progress
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.guarantees.published import PublishedBound
 
+Planned = TypeVar("Planned")
+
 __all__ = [
     "LEAST_SLACK",
+    "by_mechanism",
     "published_bound",
     "published_rows_needed",
     "published_statements",
@@ -93,7 +97,7 @@ def rows_needed(
         training_rows=training_rows or 0,
     )  # fmt: skip
     at = None if at is None else check_value(at)
-    needed = {name: rows_needed_by(name, wish, radius, at=at) for name in MECHANISMS}
+    needed = by_mechanism(lambda name: rows_needed_by(name, wish, radius, at=at))
     reaches(needed, radius)
     return needed
 
@@ -142,7 +146,17 @@ def queries_allowed(
         training_rows=training_rows or 0,
     )  # fmt: skip
     at = None if at is None else check_value(at)
-    return {name: queries_allowed_by(name, wish, radius, at=at) for name in MECHANISMS}
+    return by_mechanism(lambda name: queries_allowed_by(name, wish, radius, at=at))
+
+
+def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
+    """What is planned for each mechanism, by its name."""
+    planned = {}
+    with progress("planning, by mechanism", len(MECHANISMS)) as line:
+        for done, name in enumerate(MECHANISMS):
+            line(done)
+            planned[name] = plan(name)
+    return planned
 
 
 def radius_of(name: str, wish: Wish, *, at: float | None = None) -> float:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.arguments import brief
 from everhold.dependence import DependenceModel, Independent
-from everhold.display import Display
+from everhold.display import Display, html_record
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.guarantees.published import STATEMENTS
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.advice import explanation
 from everhold.planning.inverse import (
+    by_mechanism,
     published_bound,
     published_rows_needed,
     published_statements,
@@ -48,7 +49,7 @@ _ONLY_INDEPENDENT = "only for independent rows"
 
 
 @dataclass(frozen=True, slots=True)
-class PlanLine:
+class PlanLine(Display):
     """What one mechanism can do for the wish.
 
     Attributes:
@@ -81,9 +82,16 @@ class PlanLine:
     rows_expected: int | None = None
     queries_expected: int | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name but the mechanism itself, whose parameters are there."""
+        return {name: value for name, value in Display.to_dict(self).items() if name != "tuned"}
+
+    def _repr_html_(self) -> str:
+        return html_record(self.to_dict())
+
 
 @dataclass(frozen=True, slots=True)
-class PublishedLine:
+class PublishedLine(Display):
     """What a published statement would promise, for comparison.
 
     Attributes:
@@ -183,7 +191,7 @@ class Plan(Display):
     def rows_needed(self, radius: float, *, at: float | None = None) -> dict[str, int | None]:
         """Mechanism to the rows that it needs for a radius; see `everhold.planning.rows_needed`."""
         radius, at = check_radius(radius), None if at is None else check_value(at)
-        needed = {line.mechanism: rows_needed_by(line.mechanism, self.wish(), radius, at=at) for line in self.lines}
+        needed = by_mechanism(lambda name: rows_needed_by(name, self.wish(), radius, at=at))
         reaches(needed, radius)
         return needed
 
@@ -197,7 +205,7 @@ class Plan(Display):
         if self.rows is None:
             raise ValueError("the plan has no number of rows; expected rows=... when the plan was made")
         wish = self.wish().with_queries(MOST_QUERIES)
-        return {line.mechanism: queries_allowed_by(line.mechanism, wish, radius, at=at) for line in self.lines}
+        return by_mechanism(lambda name: queries_allowed_by(name, wish, radius, at=at))
 
     def chart(self, against: Literal["queries", "rows", "values"] = "queries") -> alt.LayerChart:
         """The picture: radius against questions or rows, or half-widths of guess-and-check against true values.
@@ -276,6 +284,9 @@ class Plan(Display):
     def __str__(self) -> str:
         return self.to_text()
 
+    def _headline(self) -> str:
+        return self.explain()
+
 
 def plan(
     *,
@@ -333,7 +344,7 @@ def plan(
     at = check_value(at)
     if radius is not None:
         radius = check_radius(radius)
-    lines = tuple(_line(name, wish, radius, at=at, with_rows=rows is not None) for name in MECHANISMS)
+    lines = tuple(by_mechanism(lambda name: _line(name, wish, radius, at=at, with_rows=rows is not None)).values())
     if radius is not None:
         reaches({line.mechanism: line.rows_needed for line in lines}, radius)
     made = Plan(

@@ -124,6 +124,9 @@ class Verdict(Display):
         return {"verdict": word, "promoted": self.promoted, **{name: getattr(self, name) for name in named}, **about,
                 **asking}  # fmt: skip
 
+    def _headline(self) -> str:
+        return f"{self.shown}: {self}" if self.shown else str(self)
+
     def __str__(self) -> str:
         left = left_in_words(self.remaining)
         if self.refused:

@@ -12,6 +12,7 @@ from everhold.arguments import as_float, brief
 from everhold.diagnosis.questions import warn_of_questions, watch_over
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
+from everhold.progress import progress
 from everhold.questions.identity import behaviour_digest
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
@@ -149,9 +150,11 @@ class Preparation:
         if together:
             check_estimand(bound, self.schema, self.mechanism)
         prepared: list[Prepared] = []
-        for start in range(0, len(bound), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
-            prepared += self._guessed(bound[some], given[some])
+        with progress("preparing questions", len(bound)) as line:
+            for start in range(0, len(bound), _AT_ONCE):
+                some = slice(start, start + _AT_ONCE)
+                prepared += self._guessed(bound[some], given[some])
+                line(len(prepared))
         return prepared if tolerance is None else [self._wished(question, tolerance) for question in prepared]
 
     def _guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:

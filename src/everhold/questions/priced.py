@@ -115,6 +115,9 @@ class Paid(Display):
     def _meaning(self) -> str:
         """What holds for the population, and what would make it sharper; sentences, for an answer."""
 
+    def _headline(self) -> str:
+        return f"{self.shown}: {self}" if self.shown else str(self)
+
     def __str__(self) -> str:
         left, found = left_in_words(self.remaining), self._found()
         if found is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
+from everhold.progress import progress
 from everhold.sealing.engine import POSITION, file_pattern, fingerprint, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
 from everhold.sealing.reading import (
@@ -84,7 +85,7 @@ def seal_rows(
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand.
     """
-    with spilling_into(folder) as connection:
+    with spilling_into(folder) as connection, progress("writing and checking rows", 5) as line:
         read_rows(connection, holdout, name="holdout_source", what="holdout", most_rows=most_rows)
         columns = column_kinds(connection.view("holdout_source"))
         _check_names(columns)
@@ -93,13 +94,18 @@ def seal_rows(
             read_rows(connection, training, name="training_source", what="training", most_rows=most_rows)
             _check_same_columns(columns, column_kinds(connection.view("training_source")))
             sets.append("training")
-        counts = {what: _write(connection, what, columns, folder / f"{what}.parquet") for what in sets}
+        counts = {}
+        for done, what in enumerate(sets, 1):
+            counts[what] = _write(connection, what, columns, folder / f"{what}.parquet")
+            line(done)
         label_kind = None if label is None else _label_kind(connection, label, columns, sets)
         classes = None if label is None or training is None else _classes(connection, label, label_kind)
         for what, rows in counts.items():
             check_size(rows=rows, columns=None, most_rows=most_rows, what=what)  # a stream does not say it before
+        line(3)
         if row_id is not None:
             _check_row_ids(connection, row_id, columns, has_training=training is not None)
+        line(4)
         if training is not None and not equal_rows:
             with reading_errors_hidden("training"):
                 check_equal_rows(connection, columns, row_id=row_id)

@@ -14,6 +14,7 @@ import duckdb
 import numpy as np
 
 from everhold.dependence.stretches import bits_of_stretch, sizes_of_stretches, stretch_of_rows
+from everhold.progress import progress
 from everhold.sealing.engine import POSITION, SEALED, UnchangedFile, engine_errors_hidden, locked_connection
 from everhold.sealing.probe import public_values, sealed_values
 from everhold.sealing.sums import cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
@@ -127,14 +128,15 @@ class StoredRows:
                     totals[place] = [grid[part::parts].sum() for part in range(parts)]
                 elif function is not None:
                     totals[place] = self._function_totals(function, query, parts=parts, unit=unit)
-            for places, values in _chunks(written):
-                if parts == 1:
-                    totals[places, 0] = self._fetch(totals_sql(values, SEALED, unit=unit))[0]
-                    continue
-                for part, *sums in self._fetch(
-                    part_totals_sql(values, SEALED, parts=parts, position=POSITION, unit=unit)
-                ):
-                    totals[places, part] = sums
+            with progress("reading rows", len(written)) as line:
+                for places, values in _chunks(written):
+                    if parts == 1:
+                        totals[places, 0] = self._fetch(totals_sql(values, SEALED, unit=unit))[0]
+                    else:
+                        sql = part_totals_sql(values, SEALED, parts=parts, position=POSITION, unit=unit)
+                        for part, *sums in self._fetch(sql):
+                            totals[places, part] = sums
+                    line(line.done + len(places))
         return totals
 
     def look(
@@ -170,13 +172,15 @@ class StoredRows:
         with self._unchanged():
             if plain:
                 totals[plain] = self.totals([queries[place] for place in plain], parts=parts, unit=unit)
-            for start in range(0, len(more), _COLUMNS_AT_ONCE):
-                some = more[start : start + _COLUMNS_AT_ONCE]
-                shown = self._shown(
-                    [queries[place] for place in some], [needs[place] for place in some], group_by, unit
-                )
-                for place, (total, what) in zip(some, shown, strict=True):
-                    totals[place, 0], seen[place] = total, what
+            with progress("reading rows", len(more)) as line:
+                for start in range(0, len(more), _COLUMNS_AT_ONCE):
+                    some = more[start : start + _COLUMNS_AT_ONCE]
+                    shown = self._shown(
+                        [queries[place] for place in some], [needs[place] for place in some], group_by, unit
+                    )
+                    for place, (total, what) in zip(some, shown, strict=True):
+                        totals[place, 0], seen[place] = total, what
+                    line(start + len(some))
         return totals, seen
 
     def _shown(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,8 @@ import typer
 
 from everhold.cli.arguments import FormatOption
 from everhold.cli.failures import Misuse, arguments_checked
-from everhold.cli.output import Format, note, progress_bar, show_list
+from everhold.cli.output import Format, note, show_list
+from everhold.progress import progress
 
 if TYPE_CHECKING:
     from everhold_lab.audit.audit import Audit
@@ -77,12 +77,12 @@ def audit(
     from everhold_lab.audit import audit as room
 
     chosen: dict[str, Any] = {"mechanisms": mechanism, "analysts": _names(analysts), "runs": runs, "seed": seed}
-    with progress_bar("games", shown=form is Format.TABLE and sys.stderr.isatty()) as progress, arguments_checked():
+    with progress("games") as line, arguments_checked():
         if plan is not None:
-            result = room.audit_plan(_read(plan), **chosen, progress=progress)
+            result = room.audit_plan(_read(plan), **chosen, progress=line)
         else:
             wish: dict[str, Any] = {"rows": rows, "queries": queries, "overfits": overfits, "confidence": confidence}
-            result = room.audit(**wish, slack=slack, **chosen, progress=progress)
+            result = room.audit(**wish, slack=slack, **chosen, progress=line)
     _show(result, form)
 
 

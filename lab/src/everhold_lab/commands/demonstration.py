@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +37,7 @@ def demo(
     """
     from everhold_lab.demo.story import run_demo
 
-    result = run_demo(output, progress=form is Format.TABLE and sys.stderr.isatty())
+    result = run_demo(output)
     if form is Format.TABLE:
         from rich.console import Console
 

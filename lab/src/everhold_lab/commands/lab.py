@@ -12,7 +12,8 @@ from typer.exceptions import TyperException
 
 from everhold.cli.arguments import FormatOption
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
-from everhold.cli.output import Format, note, progress_bar, show_list
+from everhold.cli.output import Format, note, show_list
+from everhold.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -100,7 +101,7 @@ def run(
       2  wrong usage
       130  interrupted; the same command continues
     """
-    finished = list(_finished(_chosen(name), repetitions, jobs, seed, output, shown=form is Format.TABLE))
+    finished = list(_finished(_chosen(name), repetitions, jobs, seed, output))
     _show(finished, form, many=name == _ALL)
     broken = [(result, finding) for result in finished for finding, kept in result.findings.items() if not kept]
     for result, finding in broken:
@@ -121,18 +122,18 @@ def _chosen(name: str) -> list[str]:
 
 
 def _finished(
-    names: Sequence[str], repetitions: int | None, jobs: int | None, seed: int, output: Path, *, shown: bool
+    names: Sequence[str], repetitions: int | None, jobs: int | None, seed: int, output: Path
 ) -> Iterator[Results]:
     from everhold_lab.experiments import EXPERIMENTS
     from everhold_lab.running.runner import run as run_experiment
 
     workers = jobs or os.cpu_count() or 1
     for name in names:
-        with progress_bar(name, shown=shown and sys.stderr.isatty()) as progress:
+        with progress(name) as line:
             try:
                 with arguments_checked():
                     result = run_experiment(
-                        EXPERIMENTS[name](), output, repetitions=repetitions, jobs=workers, seed=seed, progress=progress
+                        EXPERIMENTS[name](), output, repetitions=repetitions, jobs=workers, seed=seed, progress=line
                     )
             except ModuleNotFoundError as fault:
                 raise _MissingExtra(

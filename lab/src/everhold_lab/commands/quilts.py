@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everhold.cli.arguments import FormatOption, model_from
-from everhold.cli.dependence import ChartOption, ModelArgument, group, save_picture, waiting
+from everhold.cli.dependence import ChartOption, ModelArgument, group, save_picture
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list
+from everhold.progress import progress
 from everhold_lab.commands.quilt_lines import EveryRow, short_list
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def quilts(
             "quilt; use --format csv"
         )
     given = model_from(model)
-    with arguments_checked(), waiting("looking for quilts"):
+    with arguments_checked(), progress("looking for quilts"):
         mechanism = MarkovQuiltMechanism(given, rows=rows, epsilon=epsilon, search=search.value)
         scale = mechanism.scale
         shown, hidden = short_list(mechanism) if form is Format.TABLE else ([], 0)

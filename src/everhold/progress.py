@@ -1,0 +1,216 @@
+"""How far long work has come: rooms say it, and people see a bar once it has lasted two seconds.
+
+Whoever works says what is done, without input or output: `progress` keeps it, and draws it only where somebody looks,
+in a terminal or a notebook, and in the main thread. Anywhere else, also where the error stream is a file, nothing is
+drawn and no time is lost. The environment variable ``EVERHOLD_PROGRESS=off`` switches every bar off.
+
+A bar is public. It may show plain words and counts of what was asked for, never what was found. Sealed rows are read
+question by question, and rows are never counted: the time that a question takes can be seen by asking it alone, and how
+long a draw of secret noise takes is part of a whole that everybody sees.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["PATIENCE", "SWITCH", "Line", "progress"]
+
+PATIENCE = 2.0
+"""Seconds that work lasts before a bar appears."""
+
+SWITCH = "EVERHOLD_PROGRESS"
+"""Environment variable; ``off`` switches bars off."""
+
+_SETTLED = 0.5  # seconds after which a part of the work takes the bar's place; shorter ones would only flicker
+_SECONDS_BETWEEN = 0.2  # drawings in a notebook
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """What is going on, and how far it has come.
+
+    Attributes:
+        what: In plain words, which are public.
+        total: How much there is to do; None where nobody knows, or where nobody may.
+        done: How much of it is done.
+        since: When it began, on the clock of `time.monotonic`.
+    """
+
+    what: str
+    total: int | None = None
+    done: int = 0
+    since: float = field(default_factory=time.monotonic, init=False)
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Say how much is done, and of how much, if that is new."""
+        self.done, self.total = done, self.total if total is None else total
+        _SCREEN.draw()
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.done:,} of {self.total:,}" if self.counts else self.what
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is more than one thing to do; otherwise a bar only moves."""
+        return self.total is not None and self.total > 1
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Line]:
+    """Work that may take long; a part of it that counts takes its place while it lasts.
+
+    Args:
+        what: In plain words, which are public.
+        total: How much there is to do; None for a bar that only moves.
+
+    Examples:
+        >>> with progress("planning", 2) as line:
+        ...     for done in range(2):
+        ...         line(done)
+        >>> str(line)
+        'planning: 1 of 2'
+    """
+    line = Line(what, total)
+    if not _somebody_looks():
+        yield line
+        return
+    _SCREEN.begin(line)
+    try:
+        yield line
+    finally:
+        _SCREEN.end()
+
+
+class _View(Protocol):
+    def show(self, line: Line) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Screen:
+    """The one bar of the process."""
+
+    def __init__(self) -> None:
+        self._lines: list[Line] = []
+        self._view: _View | None = None
+        self._timer: threading.Timer | None = None
+        self._lock = threading.RLock()  # the bar appears from a thread of its own
+
+    def begin(self, line: Line) -> None:
+        with self._lock:
+            self._lines.append(line)
+            if len(self._lines) == 1:
+                self._timer = threading.Timer(PATIENCE, self._appear)
+                self._timer.daemon = True
+                self._timer.start()
+        self.draw()
+
+    def end(self) -> None:
+        with self._lock:
+            self._lines.pop()
+            if not self._lines:
+                if self._timer is not None:
+                    self._timer.cancel()
+                view, self._timer, self._view = self._view, None, None
+                if view is not None:
+                    with suppress(Exception):
+                        view.close()
+        self.draw()
+
+    def draw(self) -> None:
+        """Show where things stand; a bar that cannot be drawn stops no work."""
+        if self._view is None:
+            return
+        with self._lock, suppress(Exception):
+            if self._view is not None and self._lines:
+                self._view.show(self._innermost())
+
+    def _innermost(self) -> Line:
+        settled = time.monotonic() - _SETTLED
+        return next((line for line in reversed(self._lines) if line.counts and line.since <= settled), self._lines[0])
+
+    def _appear(self) -> None:
+        with self._lock, suppress(Exception):
+            if threading.current_thread() is self._timer:  # else the work that it was started for is over
+                self._view = _Notebook() if _in_notebook() else _Terminal()
+        self.draw()
+
+
+_SCREEN = _Screen()
+
+
+def _somebody_looks() -> bool:
+    """Whether a bar could be seen here: threads and worker processes have none, and logs get none."""
+    if os.environ.get(SWITCH) == "off" or threading.current_thread() is not threading.main_thread():
+        return False
+    return _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def _in_notebook() -> bool:
+    interactive = sys.modules.get("IPython")
+    shell = None if interactive is None else interactive.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+class _Terminal:
+    """A bar on the error stream, which is taken away at the end, also when interrupted."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+            console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=None)
+        self._shown: Line | None = None
+        self._bar.start()
+
+    def show(self, line: Line) -> None:
+        if self._shown is not line:  # how long is left is judged anew
+            self._shown = line
+            self._bar.reset(self._task, start=True)
+            self._bar.tasks[0].start_time = line.since
+        self._bar.tasks[0].total = line.total if line.counts else None  # `update` takes None for no change
+        self._bar.update(self._task, description=str(line), completed=line.done)
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+class _Notebook:
+    """A bar below the cell, in plain HTML: it needs no widgets, no script, and looks like the page around it."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self._handle = display(_mime(None), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        self._shown: Line | None = None
+        self._at = 0.0
+
+    def show(self, line: Line) -> None:
+        now = time.monotonic()
+        if self._shown is not line or now - self._at >= _SECONDS_BETWEEN:
+            self._shown, self._at = line, now
+            self._handle.update(_mime(line), raw=True)
+
+    def close(self) -> None:
+        self._handle.update(_mime(None), raw=True)
+
+
+def _mime(line: Line | None) -> dict[str, Any]:
+    if line is None:
+        return {"text/plain": "", "text/html": ""}
+    reached = f' value="{line.done}" max="{line.total}"' if line.counts else ""
+    return {"text/plain": str(line), "text/html": f"<progress{reached}></progress> {html.escape(str(line))}"}

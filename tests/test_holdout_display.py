@@ -1,0 +1,63 @@
+"""What notebooks show of a holdout, its gates and its promise."""
+
+import re
+
+import numpy as np
+import pytest
+from holdout_samples import create
+
+PARTS = ("p", "progress", "table", "thead", "tbody", "tr", "th", "td", "code", "span")
+
+
+@pytest.fixture
+def holdout(tmp_path):
+    with create(tmp_path) as made:
+        yield made
+
+
+def text_of(page):
+    return re.sub(r"<[^>]+>", " ", page)
+
+
+def test_a_holdout_shows_its_promise_what_is_left_and_the_latest_answers(holdout):
+    assert "nothing yet" in holdout._repr_html_()
+    for cut in range(7):
+        holdout.ask(f"delay > {cut}")
+    page = holdout._repr_html_()
+    assert holdout.certificate().promise in text_of(page).replace("&#x27;", "'")
+    whole, left = holdout.mechanism.queries, holdout.remaining["questions"]
+    assert f'<progress value="{left}" max="{whole}"></progress>' in page
+    assert whole - left == 7
+    assert [f"delay &gt; {cut}" in page for cut in range(7)] == [False, False, True, True, True, True, True]
+    assert set(re.findall(r"</?(\w+)", page)) <= set(PARTS)
+
+
+def test_an_analyst_sees_what_is_left_to_them_and_only_their_own_answers(holdout):
+    holdout.ask("delay > 1")
+    holdout.allot("team <a>", questions=4, charges=1)
+    analyst = holdout.analyst("team <a>")
+    analyst.ask("delay > 2")
+    page = analyst._repr_html_()
+    assert "on behalf of team &lt;a&gt;" in page
+    assert '<progress value="3" max="4"></progress> 3 of 4 questions left' in page
+    assert "delay &gt; 2" in page
+    assert "delay &gt; 1" not in page
+
+
+def test_showing_asks_nothing_and_tells_nothing_that_was_silent(holdout):
+    before = holdout.ask("delay > 3", silent=True).remaining
+    page = holdout._repr_html_()
+    assert holdout.remaining == before
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", page) == ["1", "mean of delay &gt; 3", "-", "-", "-", "silent", "0"]
+    holdout.unseal()
+    assert "unsealed and closed" in holdout._repr_html_()
+
+
+def test_status_promise_and_gates_are_records(holdout):
+    rows = holdout.schema.rows
+    gate = holdout.gate("accuracy", champion=np.zeros(rows), training=np.zeros(holdout.schema.training_rows))
+    for thing, said in ((gate, gate.champion[:12]), (holdout.status(), "0.95"), (holdout.promise, "independently")):
+        page = thing._repr_html_()
+        assert said in page
+        assert set(re.findall(r"</?(\w+)", page)) <= set(PARTS)
+    assert not re.search(r">[0-9a-f]{13,}<", holdout.status()._repr_html_())  # hashes are short
