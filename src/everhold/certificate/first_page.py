@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.form import SIGNATURE, SUMMARY, TIMESTAMP
-from everhold.certificate.markup import escaped
 from everhold.certificate.numbers import counted
 from everhold.certificate.strips import strips
+from everhold.display import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

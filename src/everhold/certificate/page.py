@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
 from everhold.certificate.form import DATA_BEGIN, DATA_END, RARE_SOURCES, SIGNATURE, SOURCES, SUMMARY, TIMESTAMP
-from everhold.certificate.markup import escaped
 from everhold.certificate.numbers import at_least, at_most, percent, shown
 from everhold.dependence import MODELS
 from everhold.display import escaped

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.markup import escaped
 from everhold.certificate.summary import POINTS, bounds_of, confirmed
+from everhold.display import escaped
 from everhold.values.measures import RATES
 
 if TYPE_CHECKING:

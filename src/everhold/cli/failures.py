@@ -13,8 +13,8 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import typer
 from typer.core import TyperGroup
-from typer.exceptions import Abort, TyperException
 
 from everhold.cli.output import printable
 from everhold.errors import EverholdError, EverholdWarning
@@ -29,8 +29,10 @@ _UNEXPECTED = (
     "check the ledger with 'everhold ledger verify' and report the command that you typed"
 )
 
+_TypersOwn: type[Exception] = typer.BadParameter.__mro__[2]  # ClickException, which typer has moved with its versions
 
-class Misuse(TyperException):
+
+class Misuse(Exception):
     """The command was not used as its help says."""
 
     exit_code = 2
@@ -98,9 +100,9 @@ def _public(fault: Exception) -> tuple[int, dict[str, Any]]:
     """Exit code and what may be said about an error."""
     if isinstance(fault, EverholdError):
         return fault.exit_code, fault.to_dict()
-    if isinstance(fault, TyperException):
-        return fault.exit_code, {"error": "UsageError", "message": _usage_message(fault)}
-    if isinstance(fault, Abort):
+    if isinstance(fault, (Misuse, _TypersOwn)):
+        return getattr(fault, "exit_code", Misuse.exit_code), {"error": "UsageError", "message": _usage_message(fault)}
+    if isinstance(fault, typer.Abort):
         return 1, {"error": "Aborted", "message": "stopped before the end; start the command again"}
     if isinstance(fault, ModuleNotFoundError):
         return 1, {
@@ -113,9 +115,9 @@ def _public(fault: Exception) -> tuple[int, dict[str, Any]]:
     return 1, {"error": "UnexpectedError", "message": _UNEXPECTED}
 
 
-def _usage_message(fault: TyperException) -> str:
+def _usage_message(fault: Any) -> str:
     """A usage error as everhold writes errors, with the help that would have avoided it."""
-    message = fault.format_message().rstrip(".?")
+    message: str = (str(fault) if isinstance(fault, Misuse) else fault.format_message()).rstrip(".?")
     context = getattr(fault, "ctx", None)
     if context is not None:
         message = f"{message[:1].lower()}{message[1:]}; see '{context.command_path} --help'"

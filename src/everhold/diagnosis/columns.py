@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from everhold.diagnosis.resemblance import scores
-from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, locked_connection
+from everhold.sealing.engine import POSITION, SEALED, fetched, locked_connection
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ class OpenFile:
         self._label = label
         self._connection = locked_connection(path)
         try:
-            self.rows = int(self._fetch(f"SELECT count(*) FROM {SEALED}")[0][0])
-            types = dict(self._fetch(f"SELECT column_name, column_type FROM (DESCRIBE {SEALED})"))
+            self.rows = int(fetched(self._connection, f"SELECT count(*) FROM {SEALED}")[0][0])
+            types = dict(fetched(self._connection, f"SELECT column_name, column_type FROM (DESCRIBE {SEALED})"))
         except BaseException:
             self._connection.close()
             raise
@@ -129,8 +129,7 @@ class OpenFile:
             return OpenRows(0, ())
         listed = ", ".join(_rank_sql(name, self.kinds[name]) + f" AS r{number}" for number, name in enumerate(names))
         sql = f"SELECT {listed} FROM (SELECT * FROM {SEALED} WHERE {where}) ORDER BY {POSITION}"
-        with engine_errors_hidden:
-            found = self._connection.execute(sql).fetchnumpy()
+        found = fetched(self._connection, sql, as_arrays=True)
         ranks = [np.asarray(found[f"r{number}"]).astype(np.int64) for number in range(len(names))]
         columns = [
             Column(name, self.kinds[name], column, self._values(name, where), span)
@@ -144,7 +143,7 @@ class OpenFile:
             f"CAST(max({quoted(name)}) AS DOUBLE) - CAST(min({quoted(name)}) AS DOUBLE)"
             if self.kinds[name] == "whole" else "NULL" for name in names
         )  # fmt: skip
-        found = self._fetch(f"SELECT {told} FROM {SEALED} WHERE {where}")[0]
+        found = fetched(self._connection, f"SELECT {told} FROM {SEALED} WHERE {where}")[0]
         return [math.inf if span is None else float(span) for span in found]
 
     def _values(self, name: str, where: str) -> dict[int, str]:
@@ -155,11 +154,7 @@ class OpenFile:
             f"FROM {SEALED} WHERE {where} AND {quoted(name)} IS NOT NULL GROUP BY 1) ORDER BY n DESC, value "
             f"LIMIT {_MOST_COMMON}"
         )
-        return {int(rank): str(value) for rank, value in self._fetch(sql)}
-
-    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        with engine_errors_hidden:
-            return self._connection.execute(sql).fetchall()
+        return {int(rank): str(value) for rank, value in fetched(self._connection, sql)}
 
 
 def _kind(type_: str) -> Kind | None:

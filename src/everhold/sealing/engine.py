@@ -1,9 +1,9 @@
 """A sealed file and the engine on it: a DuckDB connection that can read this file, unchanged, and nothing else.
 
 The lock-down is a second wall: no analyst's text reaches the engine anyway. It does not protect the sealed file from
-being written (`COPY ... TO` the allowed path works in DuckDB 2.0); the fingerprint shows that. Neither the time limit
-nor the memory limit of DuckDB is hard; a service that needs hard ones runs this in a worker process with RLIMIT_CPU
-and RLIMIT_AS.
+being written (`COPY ... TO` the allowed path works in DuckDB 2.0); the fingerprint shows that. Before DuckDB 2 a
+statement may print query plans to the screen, though to no file. Neither the time limit of a statement nor DuckDB's
+memory limit is hard; a service that needs hard ones runs this in a worker process with RLIMIT_CPU and RLIMIT_AS.
 
 Rewriting is switched off too. DuckDB's optimizer merges nested sub-selects, so that a branch of a ``case`` is computed
 only for the rows that take it (visible in the timing) and shared parts are repeated (2**15 times in one test); it turns
@@ -15,7 +15,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = [
-    "POSITION", "SEALED", "UnchangedFile", "check_fingerprint", "engine_errors_hidden", "errors_hidden", "file_pattern",
-    "fingerprint", "locked_connection", "spilling_into",
+    "POSITION", "SEALED", "UnchangedFile", "check_fingerprint", "engine_errors_hidden", "errors_hidden", "fetched",
+    "file_pattern", "fingerprint", "locked_connection", "spilling_into",
 ]  # fmt: skip
 
 SEALED = "sealed"
@@ -49,7 +50,7 @@ def spilling_into(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def locked_connection(
-    path: Path, *, threads: int | None = None, memory_limit: str = "4GB", max_seconds: float = 60.0
+    path: Path, *, threads: int | None = None, memory_limit: str = "4GB"
 ) -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB whose only readable file is the sealed Parquet file, seen as the view `SEALED`.
 
@@ -57,7 +58,6 @@ def locked_connection(
         path: The sealed Parquet file; none of its columns may be called `POSITION`.
         threads: Threads of the engine; its own choice by default.
         memory_limit: Soft limit, in DuckDB's notation.
-        max_seconds: Soft limit for one statement.
 
     Returns:
         A connection whose configuration is locked; to be closed by the caller. Its cursors are locked too.
@@ -77,7 +77,6 @@ def locked_connection(
         "memory_limit": _text(memory_limit),
         **({} if threads is None else {"threads": str(int(threads))}),
         "allowed_paths": f"[{_text(file)}]",
-        "max_execution_time": str(max(1, round(max_seconds * 1000))),
         "enable_external_access": "false",
     }
     with engine_errors_hidden:
@@ -128,6 +127,31 @@ engine_errors_hidden = errors_hidden(
         "memory and time; ask the steward to look at the server"
     )
 )
+
+
+def fetched(
+    connection: duckdb.DuckDBPyConnection, sql: str, *, as_arrays: bool = False, max_seconds: float = 60.0
+) -> Any:
+    """What the engine says to one statement: a list of rows, or an array for each column by name.
+
+    Args:
+        connection: A `locked_connection`, in use by nobody else.
+        sql: The statement.
+        as_arrays: Whether to return arrays.
+        max_seconds: Soft limit; the engine is interrupted then.
+
+    Raises:
+        EverholdError: If the engine fails or takes too long; without its words.
+    """
+    limit = threading.Timer(max_seconds, connection.interrupt)  # DuckDB has a limit of its own from version 2 on only
+    limit.daemon = True
+    with engine_errors_hidden:
+        limit.start()
+        try:
+            found = connection.execute(sql)
+            return found.fetchnumpy() if as_arrays else found.fetchall()
+        finally:
+            limit.cancel()
 
 
 def file_pattern(path: Path) -> str:

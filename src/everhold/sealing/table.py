@@ -15,7 +15,7 @@ import numpy as np
 
 from everhold.dependence.stretches import bits_of_stretch, sizes_of_stretches, stretch_of_rows
 from everhold.progress import progress
-from everhold.sealing.engine import POSITION, SEALED, UnchangedFile, engine_errors_hidden, locked_connection
+from everhold.sealing.engine import POSITION, SEALED, UnchangedFile, fetched, locked_connection
 from everhold.sealing.probe import public_values, sealed_values
 from everhold.sealing.sums import cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
@@ -386,11 +386,10 @@ class StoredRows:
 
     def _fetch(self, sql: str, *, as_arrays: bool = False) -> Any:
         """What the engine says: a list of rows, or an array for each column by name."""
-        with self._lock, engine_errors_hidden:
+        with self._lock:
             if self._connection is None:
                 self._connection = locked_connection(self._path)
-            found = self._connection.execute(sql)
-            return found.fetchnumpy() if as_arrays else found.fetchall()
+            return fetched(self._connection, sql, as_arrays=as_arrays)
 
     def _function_totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
         values = self._function_values(function, query)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.exceptions import TyperException
 
 from everhold.cli.arguments import FormatOption
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
@@ -35,7 +34,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="lab", help="Experiments of papers, and our own, with a report: run, list.")
 
 
-class _MissingExtra(TyperException):
+class _MissingExtra(Misuse):
     """A package of the extra is not installed."""
 
     exit_code = 1

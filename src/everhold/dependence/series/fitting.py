@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
+import narwhals.stable.v1 as nw
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaln, gammaincinv, xlog1py, xlogy

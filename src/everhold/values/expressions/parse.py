@@ -15,10 +15,9 @@ from functools import partial
 from operator import attrgetter, methodcaller
 from typing import NamedTuple, TypeAlias
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel
-from sqlglot.tokenizer_core import Token, TokenType
 
 from everhold.errors import QueryRejected
 from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation
@@ -47,7 +46,7 @@ _NULL = Node(Operation.NULL, ColumnKind.OTHER)  # until the other results of its
 
 Columns: TypeAlias = Mapping[str, ColumnKind]
 Nodes: TypeAlias = Sequence[Node]
-Builder: TypeAlias = Callable[[Nodes, exp.Expr, Columns], Node]
+Builder: TypeAlias = "Callable[[Nodes, exp.Expr, Columns], Node]"  # exp.Expression before sqlglot 30
 
 
 def rejected(problem: str, advice: str) -> QueryRejected:
