@@ -232,6 +232,7 @@ class Mechanism(ABC):
     independent_rows: ClassVar[bool] = False  # it takes no others
     adds_noise: ClassVar[bool] = True
     unsealable: ClassVar[bool] = False  # every question has an interval of its own (S8), which can be told at the end
+    only_silent: ClassVar[bool] = False  # it takes no others, so no plan for answers has a line for it
     reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
     sources: ClassVar[tuple[str, ...]] = ("holdout",)  # of its answers, as the ledger names them
     most_charged: ClassVar[int] = 1  # for one new question at the planned price
@@ -376,6 +377,10 @@ class Mechanism(ABC):
     ) -> int:
         """`surely_answers` for such procedures, with which more may be sure; nothing is told of silent questions."""
         return self.surely_answers(state, most)
+
+    def leaves_room(self, state: State, silent: int) -> bool:
+        """Whether there is room for so many silent questions after one more answer, whatever that is; public."""
+        return state.asked + 1 + silent <= self.queries
 
     def quote(self, state: State) -> Quote:
         """The price of the next question, from public state alone; here every answer costs as much as planned."""

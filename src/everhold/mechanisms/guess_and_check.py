@@ -454,6 +454,12 @@ class GuessAndCheck(ChecksGuesses):
             foreseen = min(most, 4 * foreseen, _MOST_FORESEEN)
         return sure
 
+    def leaves_room(self, state: State, silent: int) -> bool:
+        """See `Mechanism.leaves_room`: the next answer may be a surprise or not, and its label the dearest."""
+        surprises, labels = np.array([0, 1]), np.array([0, self._dearest_label])
+        nats = self.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
+        return bool(np.all(self._has_room(nats)))
+
     def _with_room_for_surprises(self, state: State, questions: int, label: int) -> int:
         """How many of the next questions have room whichever of those before them were surprises, with such labels."""
         before = np.arange(questions)[:, None]

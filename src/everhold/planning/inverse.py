@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theorem_2_rows
-from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms import MECHANISMS, answering
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.search import largest_within, smallest_within
 from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius, check_value, tuned_for
@@ -93,7 +93,7 @@ def rows_needed(
         training_rows=training_rows or 0,
     )  # fmt: skip
     at = None if at is None else check_value(at)
-    needed = {name: rows_needed_by(name, wish, radius, at=at) for name in MECHANISMS}
+    needed = {name: rows_needed_by(name, wish, radius, at=at) for name in answering()}
     reaches(needed, radius)
     return needed
 
@@ -142,7 +142,7 @@ def queries_allowed(
         training_rows=training_rows or 0,
     )  # fmt: skip
     at = None if at is None else check_value(at)
-    return {name: queries_allowed_by(name, wish, radius, at=at) for name in MECHANISMS}
+    return {name: queries_allowed_by(name, wish, radius, at=at) for name in answering()}
 
 
 def radius_of(name: str, wish: Wish, *, at: float | None = None) -> float:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["Batch", "Means", "OneMean", "Prepared", "Query"]
+__all__ = ["Batch", "Means", "OneMean", "Prepared", "Query", "told_in_units"]
 
 Result = TypeVar("Result", covariant=True)
 
@@ -93,12 +93,14 @@ class Means(Ready[Result]):
         schema: What is known of the rows.
         mechanism: The mechanism that answers.
         silent: Whether nothing is told before the study is unsealed.
+        keeping: For so many silent questions there has to be room afterwards.
     """
 
     prepared: Sequence[Prepared]
     schema: Schema
     mechanism: Mechanism
     silent: bool = field(default=False, kw_only=True)
+    keeping: int = field(default=0, kw_only=True)
 
     def silently(self) -> Self:
         """See `Ready.silently`."""
@@ -119,7 +121,7 @@ class Means(Ready[Result]):
         finest = min((mean.tolerance for mean in self.prepared if mean.tolerance == mean.tolerance), default=None)
         if finest is None or self.silent:
             procedures = [mean.procedure for mean in self.prepared if mean.procedure is not None]
-            return Pricing.planned(self.mechanism, procedures, silent=self.silent)
+            return Pricing.planned(self.mechanism, procedures, silent=self.silent, keeping=self.keeping)
         budget = paying(self.mechanism)
         return Pricing.fixed(budget, budget.credits_for(budget.scale_for(finest)))
 
@@ -185,8 +187,8 @@ class Means(Ready[Result]):
             return self.refusal(bound.question, told, about=about, shown=bound.shown)
         kept = entry.answer
         step = self.mechanism.row_step
-        value, low, high = _in_units(bound, kept["value"], kept["low"], kept["high"], row_step=step)
-        sealed, sealed_low, sealed_high = _in_units(bound, *entry.sealed or (None, None, None), row_step=step)
+        value, low, high = told_in_units(bound, kept["value"], kept["low"], kept["high"], row_step=step)
+        sealed, sealed_low, sealed_high = told_in_units(bound, *entry.sealed or (None, None, None), row_step=step)
         made, narrower = self.mechanism.rows_worth(), ""
         if (procedure := self._made_by(mean, kept)) is not None:
             needed = f" {made}" if self.mechanism.one_law else ""
@@ -269,7 +271,7 @@ def _as_stored(entry: Entry) -> Quote:
     return Quote(half, half, 0, 0, refused=False)
 
 
-def _in_units(
+def told_in_units(
     bound: BoundQuery, value: float | None, low: float | None, high: float | None, *, row_step: float
 ) -> tuple[float | None, float | None, float | None]:
     """A mean of row values and its interval in the analyst's units; None where nothing is told."""

@@ -77,10 +77,20 @@ class Pricing:
     sure: Callable[[State, int], int]
 
     @classmethod
-    def planned(cls, mechanism: Mechanism, procedures: Sequence[Procedure], *, silent: bool = False) -> Pricing:
-        """Of means that the mechanism answers as planned; where nothing is told, nothing is charged."""
+    def planned(
+        cls, mechanism: Mechanism, procedures: Sequence[Procedure], *, silent: bool = False, keeping: int = 0
+    ) -> Pricing:
+        """Of means that the mechanism answers as planned; where nothing is told, nothing is charged.
+
+        Args:
+            mechanism: The one that answers.
+            procedures: How their intervals are made.
+            silent: Whether nothing is told of them.
+            keeping: For so many silent questions there has to be room afterwards, whatever is answered.
+        """
         sure = partial(mechanism.surely_answers_those, procedures=procedures, silent=silent)
-        return cls(0 if silent else mechanism.most_charged, sure)
+        most = 0 if silent else mechanism.most_charged
+        return cls(most, partial(_with_room_left, mechanism, sure, keeping) if keeping else sure)
 
     @classmethod
     def fixed(cls, mechanism: PrivacyBudget, price: int) -> Pricing:
@@ -165,6 +175,13 @@ class Ready(ABC, Generic[Result]):
             state: The mechanism's public state.
             stored: The entries that are in the ledger already, in order.
         """
+
+
+def _with_room_left(
+    mechanism: Mechanism, sure: Callable[[State, int], int], keeping: int, state: State, count: int
+) -> int:
+    """One at once, as long as there is room for what has to come afterwards."""
+    return min(sure(state, count), 1) if mechanism.leaves_room(state, keeping) else 0
 
 
 def paying(mechanism: Mechanism) -> PrivacyBudget:
