@@ -514,7 +514,8 @@ class Holdout:
         Args:
             predictions: As the metric takes them: an array in the order of the rows, or a table with row ids.
             team: Who hands it in. Where an allotment has this name, it pays.
-            guess: Where scores are told: the team's own guess, such as a score by cross-validation.
+            guess: Where scores are told: the team's own guess, such as a score by cross-validation; by default what
+                the team was told last.
             training: Predictions for the training rows, where there are some; they make the guess.
 
         Returns:

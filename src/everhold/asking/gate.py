@@ -112,7 +112,9 @@ class Gate:
         if champion.predictions is not None and challenger.predictions is not None:
             public = Candidate.prepared(self._metric, champion.predictions, None, desk.preparation)
         procedure = procedure_for_gain(challenger, champion, public, desk.preparation)
-        return Challenge(gate, challenger, champion, procedure, desk.schema, desk.mechanism, self._champions, self._keeping)
+        return Challenge(
+            gate, challenger, champion, procedure, desk.schema, desk.mechanism, self._champions, self._keeping
+        )
 
     def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""

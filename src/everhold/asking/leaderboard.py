@@ -142,9 +142,9 @@ class Leaderboard(Display):
         sure = f"With probability {100.0 * self.confidence:.8g}% (statement {self.statement})"
         if self.final:
             return (
-                f"Final. {sure} every score's interval and every place holds, all of them at once: a team stands "
-                "behind exactly those teams that are proved to be better, row by row, and shares its place with "
-                f"whom these rows cannot tell apart. {self._about}"
+                f"Final. {sure} every score's interval and every place holds, all of them at once: a place is one "
+                "more than the number of teams that are proved to be better, row by row. Teams that share a place "
+                f"are tied: these rows cannot tell who is better. {self._about}"
             )
         if self.feedback == "score":
             return (
@@ -191,8 +191,7 @@ def ranked(standings: Iterable[Standing], better: Mapping[str, int], *, higher_i
     """
     sign = -1.0 if higher_is_better else 1.0
     placed = [
-        replace(standing, rank=better[standing.team] + 1 if standing.team in better else None)
-        for standing in standings
+        replace(standing, rank=better[standing.team] + 1 if standing.team in better else None) for standing in standings
     ]
 
     def place(standing: Standing) -> tuple[float, float]:

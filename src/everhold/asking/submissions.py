@@ -2,8 +2,8 @@
 
 A submission is kept and received as an act in the ledger. What it is told is a question like any other: a challenge of
 the leader, an ordinary answer, or nothing, and then the sealed labels are not even looked at. At the end no submission
-is taken any more; then each team's final one, and each pair of them, is asked about silently, and the study is unsealed.
-So every place of the final leaderboard rests on a paired difference that is covered by the promise.
+is taken any more; then each team's final one, and each pair of them, is asked about silently, and the study is
+unsealed. So every place of the final leaderboard rests on a paired difference that is covered by the promise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from everhold.asking.budget import SPENT, checked_name, refuse_look_alikes
 from everhold.asking.desk import CLOSED_STUDY
 from everhold.asking.gate import Gate, open_gate
 from everhold.asking.received import FormatReport, Submission
-from everhold.errors import QueryRejected
+from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.gates import PROMOTED
@@ -91,7 +91,7 @@ class Contest:
         Args:
             predictions: As the metric takes them: an array, or a table with row ids.
             team: Who hands it in.
-            guess: With ``"score"``: the team's own guess of the score.
+            guess: With ``"score"``: the team's own guess of the score; by default what it was told last.
             training: Predictions for the training rows, where there are some.
 
         Raises:
@@ -111,6 +111,8 @@ class Contest:
         assert candidate.predictions is not None
         if not repeated:
             self.files.keep(predicted, candidate.predictions)
+        if guess is None and before is not None and self.competition.feedback == SCORE:
+            guess = self._score_of(before.latest)
         told = self._told(candidate, team, predictions, guess, training)
         if not repeated:
             self._receive(team, predicted, led=bool(told.get("leads")))
@@ -178,10 +180,16 @@ class Contest:
         answer = desk.ask(replace(ready, keeping=self.competition.closing))
         return {"answer": None if answer.refused else answer, "refused": answer.refused}
 
+    def _score_of(self, predicted: str) -> float | None:
+        """What was told of a submission: a team's next one is probably about as good."""
+        entry = self.desk.find(self.question(predicted))
+        value = None if entry is None else entry.answer["value"]
+        return None if value is None else self.facts.from_mean(value)
+
     def _gate(self, desk: Desk, predictions: Any, training: Any) -> Gate:
         """The gate whose champion leads; the first submission of all opens it."""
         shared: dict[str, Any] = {
-            "metric": self.metric.make, "margin": 0.0, "challenges": None, "name": LEADERBOARD,
+            "metric": _maker(self.competition), "margin": 0.0, "challenges": None, "name": LEADERBOARD,
             "keeping": self.competition.closing,
         }  # fmt: skip
         if not self._led():
@@ -294,7 +302,7 @@ class Contest:
     @cached_property
     def metric(self) -> Metric:
         """The metric, as gates take it."""
-        return _metric(self.competition)
+        return metric_of(_maker(self.competition))
 
     @cached_property
     def facts(self) -> BoundQuery:
@@ -327,9 +335,10 @@ def _hash_of(candidate: Candidate) -> str:
     return str(candidate.bound.description["predictions"])
 
 
-def _metric(competition: Competition) -> Metric:
+def _maker(competition: Competition) -> str | Callable[..., LabelQuery]:
+    """The metric as a gate takes it."""
     metric = competition.metric
-    return metric_of(partial(risk, **metric) if isinstance(metric, Mapping) else metric)
+    return partial(risk, **metric) if isinstance(metric, Mapping) else metric
 
 
 def metric_facts(competition: Competition, schema: Schema) -> BoundQuery:
@@ -340,19 +349,19 @@ def metric_facts(competition: Competition, schema: Schema) -> BoundQuery:
     """
     classes = schema.label_classes
     value = classes[0] if classes else "" if schema.label_kind == "string" else 0.0
-    return _metric(competition).make(np.full(schema.rows, value), None).bind(schema)
+    return metric_of(_maker(competition)).make(np.full(schema.rows, value), None).bind(schema)
 
 
 def check_metric(competition: Competition, schema: Schema) -> None:
     """Check that submissions can be ranked by a metric.
 
     Raises:
-        QueryRejected: If not; says nothing about charges.
+        HoldoutRejected: If not. Nothing was created.
     """
     try:
         metric_facts(competition, schema)
     except QueryRejected as reason:
-        raise QueryRejected(reason.message.removesuffix("; nothing was charged")) from None
+        raise HoldoutRejected(reason.message.replace("nothing was charged", "nothing was created")) from None
 
 
 def _described(predictions: NDArray[Any] | None) -> dict[str, float]:

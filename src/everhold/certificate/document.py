@@ -159,6 +159,7 @@ def make_certificate(
     also_sealed_as: Sequence[str] = (),
     unsealed: int = 0,
     gates: Sequence[Mapping[str, Any]] = (),
+    competition: Mapping[str, Any] | None = None,
     issued: datetime | None = None,
 ) -> Certificate:
     """State what a holdout promises and what was spent, and sign it.
@@ -173,13 +174,16 @@ def make_certificate(
         also_sealed_as: Other holdouts of the same storage with the same rows.
         unsealed: Number of answers whose sealed numbers were told.
         gates: The gates with all their promotions, as `everhold.asking.gate.certified_gates` gives them.
+        competition: What `everhold.asking.standings.certified_competition` says, if it is one.
         issued: When; now, by default.
     """
     state = state_from(head.state, record.configuration)
     facts = {
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
         **_holdout_facts(record, also_sealed_as),
-        **_account_facts(head, sources, by_position, unsealed, mechanism=mechanism, state=state, gates=gates),
+        **_account_facts(
+            head, sources, by_position, unsealed, mechanism=mechanism, state=state, gates=gates, competition=competition
+        ),
         "issue": {
             "software": SOFTWARE,
             "version": software_version(),
@@ -274,6 +278,7 @@ def _account_facts(
     mechanism: Mechanism,
     state: State,
     gates: Sequence[Mapping[str, Any]],
+    competition: Mapping[str, Any] | None,
 ) -> dict[str, dict[str, Any]]:
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
@@ -293,6 +298,7 @@ def _account_facts(
             **({"labels": state.labels} if state.labels else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": unsealed}} if accounts.closed else {}),
             **({"gates": [dict(gate) for gate in gates]} if gates else {}),
+            **({} if competition is None else {"competition": dict(competition)}),
         },
         "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
     }

@@ -11,7 +11,7 @@ import typer
 from everhold.answers import UNSEALED
 from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened
 from everhold.cli.failures import Misuse
-from everhold.cli.output import Format, note, show_list
+from everhold.cli.output import Format, note, progress_bar, show_list
 from everhold.errors import EverholdWarning
 
 __all__ = ["register"]
@@ -46,6 +46,8 @@ def unseal(
     Holdouts that share rows with this one, or hold the next stretch of the same
     series without an embargo, lose their promise: it says which of this storage
     do, and asks for a confirmation. Unsealed again, a study prints the same.
+    Of a competition, final submissions are compared with each other first; then
+    'everhold leaderboard' is final.
 
     Exit codes:
       0  unsealed, now or before
@@ -61,7 +63,8 @@ def unseal(
             _confirm(holdout.losing_their_promise(), yes=yes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EverholdWarning)  # they were said before the confirmation
-            unsealed = holdout.unseal()
+            with progress_bar("comparing", shown=sys.stderr.isatty()) as progress:
+                unsealed = holdout.unseal(progress=progress)
     rows = unsealed.to_rows()
     columns = ["sequence", "question", "asked", *UNSEALED, *(name for name in ("analyst", "about") if name in rows[0])]
     show_list(rows, columns, form, document=unsealed.to_dict())

@@ -11,6 +11,7 @@ import numpy as np
 
 from everhold.arguments import as_whole, brief
 from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State
 
 if TYPE_CHECKING:
@@ -127,6 +128,13 @@ class Silent(Mechanism):
         rows = self.effective_rows(self.rows)
         scores = float(hoeffding_radius(rows=rows, log_inverse_level=float(self.nats(1)))) + self.rounding
         return self._promised(self._widest + self.rounding, {"first_questions": scores} if self.first else {})
+
+    def expected_radius(self, at: float) -> float:
+        """That of the first yes-or-no question, once it is unsealed."""
+        rows = self.effective_rows(self.rows)
+        kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
+        low, high = kind(rows=rows, training=rows).interval(at, float(self.nats(1)))
+        return (high - low) / 2.0 + self.rounding
 
     def surely_answers(self, state: State, most: int) -> int:
         """None: nothing is told aloud."""

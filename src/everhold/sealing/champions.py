@@ -19,6 +19,7 @@ from everhold.sealing.sealed_arrays import packed, unpacked, write_durably
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Champion", "Champions"]
