@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from everhold.answers import UNSEALED, Answer, QuotedPrice, Transcript, Unsealed
@@ -599,9 +600,8 @@ class Holdout:
         Warns:
             EverholdWarning: If other holdouts of this storage lose their promise; before anything is told.
         """
-        if self._competition is not None and self._desk.analyst is None:
-            self._contest().close(progress)
-        return unseal(self._desk)
+        before = None if self._competition is None else partial(self._contest().close, progress)
+        return unseal(self._desk, before=before)
 
     def losing_their_promise(self) -> list[str]:
         """What other holdouts of this storage would lose by `unseal`, in sentences; nothing is told or changed.

@@ -17,7 +17,7 @@ from everhold.values.base import BoundQuery
 if TYPE_CHECKING:
     from everhold.asking.submissions import Contest
     from everhold.ledger.envelopes import Numbers
-    from everhold.ledger.submissions import Team
+    from everhold.ledger.teams import Team
 
 __all__ = ["certified_competition", "leaderboard"]
 

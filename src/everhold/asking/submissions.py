@@ -26,7 +26,7 @@ from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.gates import PROMOTED
-from everhold.ledger.submissions import CLOSING, SUBMISSION, Team
+from everhold.ledger.teams import CLOSING, SUBMISSION, Team
 from everhold.questions.challenge import Candidate, Metric, metric_description, metric_of, procedure_for_gain
 from everhold.questions.difference import DifferenceQuery
 from everhold.questions.means import Batch, OneMean, Prepared

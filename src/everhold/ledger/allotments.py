@@ -9,7 +9,7 @@ nobody knows on whose behalf, it takes back what was left of all allotments.
 
 The last act of a study has the source `UNSEALING` and holds all sealed numbers. After it no question is answered and
 nothing is allotted any more; nor after a recovery that says that an unsealing was lost.
-Gates (`everhold.ledger.gates`) and submissions (`everhold.ledger.submissions`) are kept beside the allotments in the
+Gates (`everhold.ledger.gates`) and submissions (`everhold.ledger.teams`) are kept beside the allotments in the
 same way.
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from everhold.errors import IntegrityError
 from everhold.ledger.gates import GATE, PROMOTED, VERDICTS, Gates
-from everhold.ledger.submissions import CLOSING, SUBMISSION, Submissions
+from everhold.ledger.teams import CLOSING, SUBMISSION, Submissions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -378,8 +378,8 @@ class Mechanism(ABC):
         """`surely_answers` for such procedures, with which more may be sure; nothing is told of silent questions."""
         return self.surely_answers(state, most)
 
-    def leaves_room(self, state: State, silent: int) -> bool:
-        """Whether there is room for so many silent questions after one more answer, whatever that is; public."""
+    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure]) -> bool:
+        """Whether there is room for so many silent questions after one more with such a procedure; public."""
         return state.asked + 1 + silent <= self.queries
 
     def quote(self, state: State) -> Quote:

@@ -96,9 +96,8 @@ class Silent(Mechanism):
     def nats(self, asked: ArrayLike) -> NDArray[np.float64]:
         """ln(1 / level) of question number ``asked``, from 1 to the planned number, shape (...)."""
         later = self.queries - self.first
-        alike = not (self.first and later)
-        share = np.where(np.asarray(asked) <= self.first, 2.0 * self.first, 2.0 * later)
-        return np.asarray(np.log(float(self.queries) if alike else share) - math.log(self.beta))
+        first, others = (2.0 * self.first, 2.0 * later) if self.first and later else (self.queries, self.queries)
+        return np.log(np.where(np.asarray(asked) <= self.first, first, others)) - math.log(self.beta)
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Keeps the intervals for the end; refuses whatever is asked aloud, and what was not planned."""

@@ -90,7 +90,14 @@ class Pricing:
         """
         sure = partial(mechanism.surely_answers_those, procedures=procedures, silent=silent)
         most = 0 if silent else mechanism.most_charged
-        return cls(most, partial(_with_room_left, mechanism, sure, keeping) if keeping else sure)
+        if not keeping:
+            return cls(most, sure)
+
+        def with_room_left(state: State, count: int) -> int:
+            """One at once, as long as there is room for what has to come afterwards."""
+            return min(sure(state, count), 1) if mechanism.leaves_room(state, keeping, procedures) else 0
+
+        return cls(most, with_room_left)
 
     @classmethod
     def fixed(cls, mechanism: PrivacyBudget, price: int) -> Pricing:
@@ -175,13 +182,6 @@ class Ready(ABC, Generic[Result]):
             state: The mechanism's public state.
             stored: The entries that are in the ledger already, in order.
         """
-
-
-def _with_room_left(
-    mechanism: Mechanism, sure: Callable[[State, int], int], keeping: int, state: State, count: int
-) -> int:
-    """One at once, as long as there is room for what has to come afterwards."""
-    return min(sure(state, count), 1) if mechanism.leaves_room(state, keeping) else 0
 
 
 def paying(mechanism: Mechanism) -> PrivacyBudget:
