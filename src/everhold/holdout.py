@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from everhold.answers import UNSEALED, Answer, QuotedPrice, Transcript, Unsealed
@@ -23,6 +24,8 @@ from everhold.asking.desk import CLOSED_STUDY, Desk, first_noise
 from everhold.asking.gate import Gate, certified_gates, described_gate, open_gate
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
+from everhold.asking.standings import certified_competition, leaderboard
+from everhold.asking.submissions import Contest, check_metric
 from everhold.asking.unsealing import disclosed, losing_their_promise, unseal
 from everhold.boundary import errors_leave_frames_behind
 from everhold.dependence import DependenceModel
@@ -41,6 +44,7 @@ from everhold.progress import progress
 from everhold.questions.means import Query
 from everhold.questions.question import Question
 from everhold.sealing.champions import Champions
+from everhold.sealing.competition import Competition
 from everhold.sealing.configuration import (
     bound_state,
     check_settings,
@@ -61,6 +65,7 @@ from everhold.sealing.storage import (
     rows_folder,
     storage_url,
 )
+from everhold.sealing.submitted import Submitted
 from everhold.sealing.table import StoredRows
 from everhold.values.base import Schema
 
@@ -69,6 +74,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from everhold.asking.leaderboard import Leaderboard
+    from everhold.asking.received import FormatReport, Submission
     from everhold.certificate import Certificate, Timestamper
     from everhold.dependence import RowStructure
     from everhold.diagnosis.diagnosis import Diagnosis
@@ -154,6 +161,10 @@ class Holdout:
         equal_rows: bool = False,
         again: bool = False,
         seed: int | None = None,
+        feedback: Literal["none", "leader", "score"] | None = None,
+        metric: str | Mapping[str, Any] = "accuracy",
+        teams: int = 50,
+        submissions: int = 20,
     ) -> Self:
         """Seal rows and record the promise.
 
@@ -187,6 +198,13 @@ class Holdout:
                 promise then holds only for questions that were chosen without any answer from the other holdout, and
                 certificates say so.
             seed: For simulations only: noise that can be predicted. The certificate then says so.
+            feedback: For a competition, what a submission is told before `unseal`: ``"none"``; ``"leader"``, whether it
+                leads, by proof; ``"score"``, an answer. Such a holdout takes submissions and no other questions, and
+                mechanism and number of questions follow from the next three arguments.
+            metric: Submissions are ranked by this: ``"accuracy"``, ``"error"``, ``"brier"``, or a loss with its range
+                as for `risk`, such as ``{"loss": "absolute", "high": 60}``.
+            teams: Most teams of a competition.
+            submissions: Most submissions of one team.
 
         Raises:
             HoldoutRejected: If the rows or settings cannot be sealed, or the rows are sealed already. Nothing was
@@ -203,6 +221,10 @@ class Holdout:
         most_rows = check_most_rows(most_rows)
         check_columns(label=label, row_id=row_id)
         seed = checked_seed(seed)
+        competition = None
+        if feedback is not None:
+            competition = Competition(feedback=feedback, metric=metric, teams=teams, submissions=submissions)
+            mechanism, queries = competition.wish(mechanism)
         url = storage_url(storage)
         database = database_path(url)
         others: list[HoldoutRecord] = []
@@ -216,6 +238,7 @@ class Holdout:
                 mechanism, structure, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
                 dependence=dependence,
             )  # fmt: skip
+            chosen = chosen if competition is None else competition.planned(chosen)
             check_features(features, label=label, mechanism=chosen)
             check_worth(chosen, allow_vacuous=allow_vacuous)
             return chosen
@@ -224,7 +247,10 @@ class Holdout:
             made = seal(
                 folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
                 choose=choose, most_rows=most_rows, equal_rows=equal_rows, again=again, others=others, seed=seed,
+                competition=competition,
             )  # fmt: skip
+            if competition is not None:
+                check_metric(competition, schema_from(made.configuration))
             state = made.mechanism.start(first_noise(seed))
             warn_of_weak_promise(made.mechanism)  # before anything is recorded: warnings may be errors
             if made.configuration["training_rows"]:
@@ -406,11 +432,9 @@ class Holdout:
             QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
             ValueError: If the name or the limit cannot be used.
         """
-        champions = Champions.of(
-            self._folder, holdout=self._desk.record.id, rows=self._desk.schema.rows, seal_key=self._desk.key.seal_key
-        )
+        self._check_questions()
         return open_gate(
-            self._desk, champions, metric=metric, champion=champion, training=training, margin=margin,
+            self._desk, self._champions(), metric=metric, champion=champion, training=training, margin=margin,
             challenges=challenges, name=name,
         )  # fmt: skip
 
@@ -468,6 +492,7 @@ class Holdout:
             DependenceWarning: If its values on the training rows are worth fewer rows than is declared; nothing was
                 charged yet.
         """
+        self._check_questions()
         return self._desk.ask(self._preparation(silent).ready(question, guess, tolerance), strict=strict)
 
     def _preparation(self, silent: bool) -> Preparation:
@@ -490,8 +515,79 @@ class Holdout:
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
         """
+        self._check_questions()
         with progress("asking"):
             return self._desk.ask(self._preparation(silent).batch(questions, guesses))
+
+    def submit(
+        self, predictions: Any, *, team: str, guess: float | None = None, training: Any = None
+    ) -> Submission:  # fmt: skip
+        """Hand in a team's predictions, in a competition; they are checked before anything is charged.
+
+        A team's last submission is final. Where teams are told that they lead, one that led stays final until another
+        one of the team does. The same predictions again, right after each other, are received once.
+
+        Args:
+            predictions: As the metric takes them: an array in the order of the rows, or a table with row ids.
+            team: Who hands it in. Where an allotment has this name, it pays.
+            guess: Where scores are told: the team's own guess, such as a score by cross-validation; by default what
+                the team was told last.
+            training: Predictions for the training rows, where there are some; they make the guess.
+
+        Returns:
+            What the host chose that a submission is told; committed to the ledger before.
+
+        Raises:
+            QueryRejected: If it cannot be received. Nothing was received or charged.
+            ValueError: If the team's name cannot be used.
+        """
+        return self._contest().submit(predictions, team=team, guess=guess, training=training)
+
+    def check_submission(self, predictions: Any, *, team: str) -> FormatReport:
+        """Whether predictions would be received; nothing is received, and no label is looked at.
+
+        Raises:
+            QueryRejected: If they would not.
+            ValueError: If the team's name cannot be used.
+        """
+        return self._contest().check(predictions, team=team)
+
+    def leaderboard(self) -> Leaderboard:
+        """Where the teams stand; asks nothing and is free.
+
+        Before the end it holds what submissions were told; after `unseal` it is final, and every place rests on paired
+        differences of final submissions.
+
+        Raises:
+            QueryRejected: If this holdout takes no submissions.
+        """
+        return leaderboard(self._contest())
+
+    def _contest(self) -> Contest:
+        desk, competition = self._desk, self._competition
+        if competition is None:
+            raise QueryRejected(
+                "this holdout takes no submissions; expected one that was created with feedback='none', 'leader' or "
+                "'score'; nothing was received or charged"
+            )
+        files = Submitted.of(self._folder, holdout=desk.record.id, seal_key=desk.key.seal_key)
+        return Contest(replace(desk, analyst=None), competition, files, self._champions())
+
+    @property
+    def _competition(self) -> Competition | None:
+        return Competition.from_configuration(self._desk.record.configuration)
+
+    def _check_questions(self) -> None:
+        """Refuse questions where submissions alone are taken: what is told of those is the host's choice."""
+        if self._competition is not None:
+            raise QueryRejected(
+                f"this holdout takes submissions and no other questions (feedback={self._competition.feedback!r}); "
+                "expected submit(predictions, team=...), or 'everhold submit'; nothing was charged"
+            )
+
+    def _champions(self) -> Champions:
+        desk = self._desk
+        return Champions.of(self._folder, holdout=desk.record.id, rows=desk.schema.rows, seal_key=desk.key.seal_key)
 
     def unseal(self) -> Unsealed:
         """End the study: tell every sealed number, exactly and at no cost, and answer no new question ever after.
@@ -505,6 +601,9 @@ class Holdout:
         with this one, or hold the next stretch of the same series without an embargo; see `losing_their_promise`. So
         does any copy of database and folder that was made before.
 
+        Of a competition no submission is taken any more; the final ones are compared with each other, which the budget
+        was planned for, and `leaderboard` is final.
+
         Raises:
             QueryRejected: If the mechanism rests on noise, nothing was asked, or an analyst asks for it. Nothing was
                 told or changed.
@@ -513,8 +612,9 @@ class Holdout:
         Warns:
             EverholdWarning: If other holdouts of this storage lose their promise; before anything is told.
         """
+        before = None if self._competition is None else self._contest().close
         with progress("unsealing"):
-            return unseal(self._desk)
+            return unseal(self._desk, before=before)
 
     def losing_their_promise(self) -> list[str]:
         """What other holdouts of this storage would lose by `unseal`, in sentences; nothing is told or changed.
@@ -544,6 +644,8 @@ class Holdout:
             raise QueryRejected(
                 "a tolerance needs a question; expected quote(question, tolerance=...); nothing was charged"
             )
+        if question is not None:
+            self._check_questions()
         ready = None if question is None else self._desk.preparation.ready(question, guess, tolerance)
         return self._desk.quote(ready)
 
@@ -575,6 +677,7 @@ class Holdout:
             "charged": head.charged,
             "remaining": remaining,
             **allotted,
+            **({} if self._competition is None else {"competition": self._competition.to_dict()}),
             **({"gates": gates} if gates else {}),
             **({"lost": lost} if lost else {}),
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
@@ -675,5 +778,6 @@ class Holdout:
             by_position=sum(by_position for _, by_position in asked), key=desk.key,
             also_sealed_as=also_sealed_as(desk.store, desk.record), unsealed=len(disclosed(every)),
             gates=certified_gates(head.accounts, every), answers=chosen_answers(desk, answers, every),
+            competition=None if self._competition is None else certified_competition(self._contest()),
             timestamp=stamper,
         )  # fmt: skip

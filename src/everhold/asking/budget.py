@@ -24,7 +24,7 @@ from everhold.mechanisms import State
 from everhold.questions.question import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from everhold.mechanisms import Mechanism
     from everhold.questions.question import Pricing
@@ -41,6 +41,7 @@ __all__ = [
     "left_to",
     "outcome_of_act",
     "part_of",
+    "refuse_look_alikes",
     "set_limits",
     "warn_of_promises",
 ]
@@ -95,8 +96,8 @@ class Allotments(Display):
         return [part.to_dict() for part in self.parts]
 
 
-def checked_name(analyst: str) -> str:
-    """An analyst's name.
+def checked_name(analyst: str, *, of: str = "analyst") -> str:
+    """An analyst's or a team's name.
 
     Raises:
         ValueError: If it cannot be used.
@@ -110,7 +111,7 @@ def checked_name(analyst: str) -> str:
     )
     if not usable:
         raise ValueError(
-            f"the analyst's name {brief(analyst)} cannot be used; expected 1 to {LONGEST_NAME} printable characters "
+            f"the {of}'s name {brief(analyst)} cannot be used; expected 1 to {LONGEST_NAME} printable characters "
             "in their normal form, without leading, trailing or double spaces; choose a plain name such as 'team-a'"
         )
     return analyst
@@ -164,17 +165,26 @@ def set_limits(accounts: Accounts, analyst: str, questions: int, charges: int) -
     if before is not None and (before.questions, before.charges) == (questions, charges):
         return False
     if before is None:
-        alike = [other for other in accounts.parts if _looks(other) == _looks(analyst)]
-        if alike:
-            raise QueryRejected(
-                f"the name {analyst!r} looks like that of the analyst {alike[0]!r}; expected a name that cannot be "
-                "mistaken for another; choose another name; nothing was changed"
-            )
+        refuse_look_alikes(analyst, accounts.parts, of="analyst")
     try:
         accounts.allot(analyst, questions, charges)
     except ValueError as fault:
         raise QueryRejected(f"{fault}; expected limits of at least that much; nothing was changed") from None
     return True
+
+
+def refuse_look_alikes(name: str, others: Iterable[str], *, of: str) -> None:
+    """Refuse a new name that people would take for another one.
+
+    Raises:
+        QueryRejected: If there is such a name.
+    """
+    alike = next((other for other in others if _looks(other) == _looks(name)), None)
+    if alike is not None:
+        raise QueryRejected(
+            f"the name {name!r} looks like that of the {of} {alike!r}; expected a name that cannot be mistaken for "
+            "another; choose another name; nothing was changed"
+        )
 
 
 def _looks(name: str) -> str:

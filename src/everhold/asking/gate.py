@@ -48,9 +48,10 @@ __all__ = ["Gate", "certified_gates", "described_gate", "open_gate"]
 class Gate:
     """A champion and whoever challenges it; made by `Holdout.gate`."""
 
-    def __init__(self, desk: Desk, champions: Champions, metric: Metric, name: str) -> None:
+    def __init__(self, desk: Desk, champions: Champions, metric: Metric, name: str, *, keeping: int = 0) -> None:
         """Use `Holdout.gate` instead."""
         self._desk, self._champions, self._metric, self._name = desk, champions, metric, name
+        self._keeping = keeping
 
     def __repr__(self) -> str:
         return f"Gate({self._name!r})"
@@ -116,7 +117,9 @@ class Gate:
         if champion.predictions is not None and challenger.predictions is not None:
             public = Candidate.prepared(self._metric, champion.predictions, None, desk.preparation)
         procedure = procedure_for_gain(challenger, champion, public, desk.preparation)
-        return Challenge(gate, challenger, champion, procedure, desk.schema, desk.mechanism, self._champions)
+        return Challenge(
+            gate, challenger, champion, procedure, desk.schema, desk.mechanism, self._champions, self._keeping
+        )
 
     def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""
@@ -166,7 +169,7 @@ def certified_gates(accounts: Accounts, entries: Sequence[Entry]) -> list[dict[s
 
 def open_gate(
     desk: Desk, champions: Champions, *, metric: Any, champion: Any, training: Any, margin: float,
-    challenges: int | None, name: str,
+    challenges: int | None, name: str, keeping: int = 0,
 ) -> Gate:  # fmt: skip
     """Open a gate; the first time that is an act of the steward, kept in the ledger.
 
@@ -179,6 +182,7 @@ def open_gate(
         margin: By more than this a challenger has to be better, in the metric's units.
         challenges: Most challenges of this gate; None for as many as the holdout's budget pays.
         name: Of the gate.
+        keeping: For so many silent questions there has to be room after every challenge.
 
     Raises:
         QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
@@ -200,7 +204,7 @@ def open_gate(
             known = _open(desk, champions, first, wished)
         _check_same(known, wished)
     assert known is not None
-    return Gate(desk, champions, Metric(measure.make, known.metric), name)
+    return Gate(desk, champions, Metric(measure.make, known.metric), name, keeping=keeping)
 
 
 def _open(desk: Desk, champions: Champions, first: Candidate, wished: GateAccount) -> GateAccount:

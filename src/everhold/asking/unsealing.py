@@ -21,7 +21,7 @@ from everhold.questions.question import digest
 from everhold.sealing.resealing import also_sealed_as
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from everhold.asking.desk import Desk
     from everhold.ledger import Entry, Ledger
@@ -32,8 +32,12 @@ __all__ = ["disclosed", "losing_their_promise", "unseal"]
 _CHANGED_NOTHING = "nothing was told or changed"
 
 
-def unseal(desk: Desk) -> Unsealed:
+def unseal(desk: Desk, *, before: Callable[[], None] | None = None) -> Unsealed:
     """Tell all sealed numbers and close the study, in one transaction; what was told once is told again.
+
+    Args:
+        desk: The holdout at work.
+        before: What is to be asked silently first, when nobody has an objection.
 
     Raises:
         QueryRejected: If it cannot be unsealed. Nothing was told or changed.
@@ -46,6 +50,8 @@ def unseal(desk: Desk) -> Unsealed:
     if not Accounts.from_state(desk.data()).closed:
         for text in losing_their_promise(desk):
             warn_caller(EverholdWarning(text))
+        if before is not None:
+            before()
     public = {"kind": UNSEALING, "act": secrets.token_hex(16)}
     act = Question(digest(public), {**public, "shown": "the study is unsealed and closed"})
     with desk.ledger.writing([act]) as page:

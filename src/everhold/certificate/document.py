@@ -182,6 +182,7 @@ def make_certificate(
     unsealed: int = 0,
     gates: Sequence[Mapping[str, Any]] = (),
     answers: Sequence[Mapping[str, Any]] = (),
+    competition: Mapping[str, Any] | None = None,
     timestamp: Timestamper | None = None,
     issued: datetime | None = None,
 ) -> Certificate:
@@ -198,6 +199,7 @@ def make_certificate(
         unsealed: Number of answers whose sealed numbers were told.
         gates: The gates with all their promotions, as `everhold.asking.gate.certified_gates` gives them.
         answers: Those that the first page shows, as `everhold.asking.chosen.chosen_answers` gives them.
+        competition: What `everhold.asking.standings.certified_competition` says, if it is one.
         timestamp: Who states when it was signed; nobody by default.
         issued: When; now, by default.
 
@@ -209,7 +211,9 @@ def make_certificate(
         SUMMARY: {"answers": [dict(answer) for answer in answers]},
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
         **_holdout_facts(record, also_sealed_as),
-        **_account_facts(head, sources, by_position, unsealed, mechanism=mechanism, state=state, gates=gates),
+        **_account_facts(
+            head, sources, by_position, unsealed, mechanism=mechanism, state=state, gates=gates, competition=competition
+        ),
         "issue": {
             "software": SOFTWARE,
             "version": software_version(),
@@ -312,6 +316,7 @@ def _account_facts(
     mechanism: Mechanism,
     state: State,
     gates: Sequence[Mapping[str, Any]],
+    competition: Mapping[str, Any] | None,
 ) -> dict[str, dict[str, Any]]:
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
@@ -331,6 +336,7 @@ def _account_facts(
             **({"labels": state.labels} if state.labels else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": unsealed}} if accounts.closed else {}),
             **({"gates": [dict(gate) for gate in gates]} if gates else {}),
+            **({} if competition is None else {"competition": dict(competition)}),
         },
         "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
     }

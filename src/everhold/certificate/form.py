@@ -141,6 +141,13 @@ def _chosen(value: object) -> bool:
 
 
 _allotted = _object(analyst=_text, asked=_count, questions=_count, charged=_count, charges=_count)
+_standing = _object(
+    team=_text, score=_optional(_number), low=_optional(_number), high=_optional(_number), rank=_optional(_count),
+    submissions=_count,
+)  # fmt: skip
+_competition = _object(
+    feedback=_text, metric=_text, teams=_count, submissions=_count, acts=_count, rows=_list(_standing)
+)
 _FACTS: dict[str, dict[str, Fits]] = {
     "promise": {
         "radius": _optional(_number), "confidence": _number, "statement": _text, "questions": _count,
@@ -183,6 +190,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "unsealed": _object(acts=_count, answers=_count),
         "labels": lambda value: _count(value) and value != 0,
         "gates": _list(_gate),
+        "competition": _competition,
     },
 }
 """Facts that only some certificates have: so all earlier ones keep their shape."""

@@ -223,6 +223,7 @@ def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "what surprises have told costs later questions, in nats", shown(account["labels"] / 1e6)
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
     yield from _gate_items(account.get("gates", ()))
+    yield from _competition_items(account.get("competition"))
     allotments = account.get("allotments")
     if allotments is not None:
         yield "acts of the steward in the ledger", shown(allotments["acts"])
@@ -244,6 +245,18 @@ def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
                 f"gate {gate['gate']!r}, promoted in entry {shown(promotion['sequence'])}",
                 f"{promotion['challenger']} is better than {promotion['over']} by more than {at_least(gate['margin'])}",
             )
+
+
+def _competition_items(competition: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if competition is None:
+        return
+    teams, each = shown(competition["teams"]), shown(competition["submissions"])
+    yield "competition by", f"{competition['metric']}, for up to {teams} teams with {each} submissions each"
+    for row in competition["rows"]:
+        place = "no place" if row["rank"] is None else f"place {shown(row['rank'])}"
+        ends = "" if row["low"] is None else f" between {at_least(row['low'])} and {at_most(row['high'])}"
+        score = "unknown" if row["score"] is None else f"{shown(row['score'])},{ends}"
+        yield f"team {row['team']!r}", f"{place}, score {score}, of {shown(row['submissions'])} submissions"
 
 
 def _labelled(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -40,7 +40,8 @@ from everhold.dependence import MODELS, dependence_from_dict
 from everhold.display import Display
 from everhold.errors import EverholdError
 from everhold.estimand import PUBLIC
-from everhold.mechanisms import MECHANISMS, GuessAndCheck, State, mechanism_from_dict
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, Silent, State, mechanism_from_dict
+from everhold.sealing.competition import FEEDBACK, NOTHING
 from everhold.sealing.keys import signature_holds
 from everhold.values.measures import RATES
 
@@ -409,7 +410,8 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     allotments = account.get("allotments", {"acts": 0, "analysts": []})
     lost = account.get("lost", {"recoveries": 0, "questions": 0, "charges": 0})
     unsealed, gates = account.get("unsealed", {"acts": 0, "answers": 0}), account.get("gates", ())
-    acts = allotments["acts"] + lost["recoveries"] + unsealed["acts"] + len(gates)
+    received = account.get("competition", {"acts": 0})["acts"]
+    acts = allotments["acts"] + lost["recoveries"] + unsealed["acts"] + len(gates) + received
     questions = head["sequence"] - acts + lost["questions"]
     told = sum(account["by_source"].values()) + sum(gate["challenges"] for gate in gates)
     if account["asked"] != questions or account["asked"] != told + lost["questions"]:
@@ -422,7 +424,8 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
             kind, unsealed, kept=account["asked"] - lost["questions"], lost=account.get("lost")
         )
     yield from _gate_findings(document)
-    yield from _allotment_findings(allotments, answered=account["asked"], charged=account["charged"])
+    yield from _competition_findings(document)
+    yield from _allotment_findings(allotments, answered=account["asked"] + received, charged=account["charged"])
 
 
 def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, lost: int, queries: int) -> Iterator[str]:
@@ -475,6 +478,33 @@ def _gate_findings(document: Mapping[str, Any]) -> Iterator[str]:
         if not len(gate["promotions"]) <= gate["challenges"] <= most or gate["margin"] < 0:
             yield "a gate promoted more often than it was challenged, or answered more challenges than its limit"
         yield from _succession_findings(gate)
+
+
+def _competition_findings(document: Mapping[str, Any]) -> Iterator[str]:
+    """Whether there can be such a competition, and its leaderboard."""
+    account = document["account"]
+    competition = account.get("competition")
+    if competition is None:
+        return
+    name, rows = document["mechanism"]["name"], competition["rows"]
+    silent = competition["feedback"] == NOTHING
+    if competition["feedback"] not in FEEDBACK or name != (Silent.name if silent else GuessAndCheck.name):
+        yield "with this mechanism no competition tells its teams what is said"
+    if document["rows"]["label"] is None:
+        yield "there is a competition, and there are no labels that submissions could be held against"
+    if rows and not account.get("unsealed", {"acts": 0})["acts"]:
+        yield "there is a final leaderboard of a study that was not unsealed"
+    received = sum(row["submissions"] for row in rows)
+    if rows and (len({row["team"] for row in rows}) != len(rows) or received >= competition["acts"]):
+        yield "the leaderboard does not have one line for each team, or more submissions than were received"
+    if len(rows) > competition["teams"] or any(row["submissions"] > competition["submissions"] for row in rows):
+        yield "there are more teams or submissions than were planned"
+    for row in rows:
+        ends = (row["low"], row["score"], row["high"])
+        whole = None not in ends and ends[0] <= ends[1] <= ends[2]
+        placed = row["rank"] is not None and 1 <= row["rank"] <= len(rows)
+        if not (whole and placed) and (*ends, row["rank"]) != (None,) * 4:
+            yield "a line of the leaderboard has a place or an interval that none can have"
 
 
 def _succession_findings(gate: Mapping[str, Any]) -> Iterator[str]:

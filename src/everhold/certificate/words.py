@@ -136,7 +136,11 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     words: dict[str, dict[str, Any]] = {
         "promise": {
             "sentence": promise_sentence(facts, kind, simulation=simulation),
-            "explanation": [*_explanation(facts["promise"], kind, rows), *_gates(facts["account"].get("gates"), rows)],
+            "explanation": [
+                *_explanation(facts["promise"], kind, rows),
+                *_gates(facts["account"].get("gates"), rows),
+                *_competition(facts["account"].get("competition"), rows),
+            ],
         },
         "assumptions": {
             "always": [
@@ -235,6 +239,30 @@ def _gates(gates: object, rows: Mapping[str, Any]) -> list[str]:
         "margin, however many other challengers failed and however all of them were chosen. That a champion was kept "
         "promises nothing. A model is named by the SHA-256 of the question about it."
     ]
+
+
+def _competition(competition: Mapping[str, Any] | None, rows: Mapping[str, Any]) -> list[str]:
+    """What a leaderboard says; nothing where there is no competition."""
+    if competition is None:
+        return []
+    told = {
+        "none": "that it was received, and nothing else",
+        "leader": "whether it is proved to be better than the leader",
+        "score": "an answer about its score",
+    }.get(competition["feedback"], "something else")
+    said = [
+        f"The rows were sealed for a competition by {competition['metric']}. What a submission is told before the end "
+        f"was decided then: {told}."
+    ]
+    if competition["rows"]:
+        said.append(
+            "The leaderboard of this certificate is final. With the same probability, all at once, every interval "
+            f"contains {_value(rows if rows['features'] == 'public' else {**rows, 'features': 'public'})}, and every "
+            "place holds: it is one more than the number of teams that are proved to be better, by the paired "
+            "difference of final submissions, row by row. Of teams that share a place these rows do not tell who is "
+            "better."
+        )
+    return said
 
 
 def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:

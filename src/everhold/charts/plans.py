@@ -9,7 +9,7 @@ import numpy as np
 from everhold.charts import INK, coloured_lines, mechanism_labels, styled
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS
-from everhold.mechanisms import MECHANISMS, GuessAndCheck
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, answering
 from everhold.planning.inverse import published_bound, published_statements, radius_of
 from everhold.planning.widths import width_at
 from everhold.planning.wish import MOST_ROWS
@@ -122,7 +122,7 @@ def _around(center: int, *, most: int) -> list[int]:
 
 def _point_of(wish: Wish, number: int, at: float) -> list[dict[str, Any]]:
     """Every radius below 1 at one place of the picture."""
-    radii = {name: radius_of(name, wish) for name in MECHANISMS}
+    radii = {name: radius_of(name, wish) for name in answering()}
     radii[_EXPECTED] = radius_of("guess_and_check", wish, at=at)
     radii |= {name: published_bound(name, wish).radius for name in published_statements(wish)}
     return [
@@ -145,7 +145,7 @@ def _labels(at: float, incomplete: dict[str, str]) -> str:
 def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -> alt.LayerChart:
     import altair as alt
 
-    looks = {name: (kind.colour, [1, 0]) for name, kind in MECHANISMS.items()}
+    looks = {name: (kind.colour, [1, 0]) for name, kind in answering().items()}
     looks[_EXPECTED] = MECHANISMS["guess_and_check"].colour, [1, 3]
     looks |= {name: (colour, [5, 4]) for name, colour in _PUBLISHED.items()}
     drawn = {point["by"] for point in points}

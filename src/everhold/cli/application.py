@@ -18,6 +18,7 @@ from everhold.cli import (
     ledger,
     mcp,
     plan,
+    submissions,
     unsealing,
 )
 from everhold.cli.failures import CommandGroup
@@ -84,7 +85,9 @@ def everhold(
     """
 
 
-_MODULES = (plan, holdouts, allotments, gate, unsealing, diagnose, dependence, ledger, certificate, mcp)
+_MODULES = (
+    plan, holdouts, allotments, gate, submissions, unsealing, diagnose, dependence, ledger, certificate, mcp
+)  # fmt: skip
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)
 for point in entry_points(group="everhold.commands"):  # of other distributions, such as everhold-lab

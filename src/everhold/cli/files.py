@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["read_function", "read_predictions", "read_universe"]
 
 _MOST_BYTES = 10_000_000
+_MOST_COLUMNS = 1_000
+_MOST_OF_A_LINE = 10_000  # bytes of a prediction with its id, on average; and no file is too large below _MOST_BYTES
 _FORM = '{"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "delay", "edges": [-60, 0, 60]}]}'
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
@@ -39,7 +41,7 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
         column: The column of the predictions; None if there is one only, apart from the ids.
 
     Raises:
-        QueryRejected: If there is no such file, or it cannot be read.
+        QueryRejected: If there is no such file, or it cannot be read; nobody has looked at the sealed rows.
     """
     import duckdb
 
@@ -47,15 +49,39 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
 
     if not path.is_file():
         raise _rejected(f"there is no file {str(path)!r}", "check the path")
+    _check_size(path, schema)
     with duckdb.connect(":memory:") as connection:
         try:
-            columns = _relation(connection, path, schema).fetchnumpy()
+            relation = _relation(connection, path, schema)
+            columns = relation.limit(most := 2 * schema.rows + schema.training_rows + 1).fetchnumpy()
         except duckdb.Error:
             raise _rejected(
                 f"{path.name} cannot be read as predictions",
-                "expected one prediction of one type in each line, below the column's name",
+                "expected text in UTF-8, with one prediction of one type in each line below the column's name",
             ) from None
+    if any(len(column) == most for column in columns.values()):
+        raise _rejected(
+            f"{path.name} has more than {most - 1:,} lines", f"expected one for each of {schema.rows:,} rows"
+        )
     return PredictionTable(columns, name=path.name, column=column)
+
+
+def _check_size(path: Path, schema: Schema) -> None:
+    """Refuse what can be no predictions before it is read.
+
+    Raises:
+        QueryRejected: If the file is far larger than one line for each row, or has far too many columns.
+    """
+    most = max(_MOST_BYTES, _MOST_OF_A_LINE * (schema.rows + schema.training_rows))
+    if (size := path.stat().st_size) > most:
+        raise _rejected(f"{path.name} has {size:,} bytes", f"expected at most {most:,} for so many rows")
+    if path.suffix.lower() in _DELIMITERS:
+        with path.open("rb") as file:
+            head = file.readline(_MOST_BYTES)
+        if head.count(_DELIMITERS[path.suffix.lower()].encode()) >= _MOST_COLUMNS:
+            raise _rejected(
+                f"{path.name} has more than {_MOST_COLUMNS:,} columns", "expected row ids and one column of predictions"
+            )
 
 
 def _relation(connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema) -> duckdb.DuckDBPyRelation:
@@ -63,6 +89,10 @@ def _relation(connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema)
 
     suffix, pattern = path.suffix.lower(), file_pattern(path)
     if suffix == ".parquet":
+        counted = "SELECT count(*) FROM parquet_schema(?) WHERE num_children IS NULL"
+        (columns,) = connection.execute(counted, [pattern]).fetchone() or (0,)
+        if columns > _MOST_COLUMNS:
+            raise _rejected(f"{path.name} has {columns:,} columns", "expected row ids and one column of predictions")
         return connection.read_parquet(pattern, hive_partitioning=False)
     if suffix not in _DELIMITERS:
         raise _rejected(f"{path.name} ends in {path.suffix!r}", "expected .csv, .tsv or .parquet")

@@ -24,8 +24,9 @@ from everhold.cli.arguments import (
     storage_of,
 )
 from everhold.cli.failures import Misuse, arguments_checked
-from everhold.cli.output import Format, show_list, show_record, show_sentence
+from everhold.cli.output import Format, note, show_list, show_record, show_sentence
 from everhold.cli.questions import Spelled, with_question_options
+from everhold.display import at_most
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
@@ -38,6 +39,7 @@ ALLOTTED = ("analyst", "asked", "questions", "charged", "charges")
 """Columns of a table of allotments."""
 _LISTED = ("name", "rows", "training_rows", "mechanism", "queries", "confidence", "asked", "charged", "created")
 _WISH, _ROWS, _DETAILS, _RESULT = "What is planned", "The rows", "More about the question", "The result"
+_COMPETITION = "A competition"
 
 GuessOption = Annotated[
     float | None, typer.Option(help="Your own guess, in place of the training estimate.", rich_help_panel=_DETAILS)
@@ -56,6 +58,14 @@ class Features(StrEnum):
 
     SEALED = "sealed"
     PUBLIC = "public"
+
+
+class Feedback(StrEnum):
+    """What a submission is told before the end."""
+
+    NONE = "none"
+    LEADER = "leader"
+    SCORE = "score"
 
 
 def register(app: typer.Typer) -> None:
@@ -149,6 +159,37 @@ def create(
             rich_help_panel=_ROWS,
         ),
     ] = False,
+    feedback: Annotated[
+        Feedback | None,
+        typer.Option(
+            help="Take submissions, and tell of each before the end: nothing, whether it leads (by proof), or its "
+            "score. Mechanism and number of questions follow from the teams.",
+            rich_help_panel=_COMPETITION,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="Submissions are ranked by this: accuracy, error, brier, risk; accuracy by default.",
+            rich_help_panel=_COMPETITION,
+        ),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.", rich_help_panel=_COMPETITION),
+    ] = None,
+    low: Annotated[
+        float | None,
+        typer.Option(help="With --metric risk: smaller losses count as this.", rich_help_panel=_COMPETITION),
+    ] = None,
+    high: Annotated[
+        float | None,
+        typer.Option(help="With --metric risk: larger losses count as this.", rich_help_panel=_COMPETITION),
+    ] = None,
+    teams: Annotated[int | None, typer.Option(help="Most teams; 50 by default.", rich_help_panel=_COMPETITION)] = None,
+    submissions: Annotated[
+        int | None, typer.Option(help="Most submissions of a team; 20 by default.", rich_help_panel=_COMPETITION)
+    ] = None,
     allow_vacuous: Annotated[
         bool,
         typer.Option(
@@ -174,6 +215,8 @@ def create(
     Rows that are already sealed in this storage are refused without --again:
     neither holdout accounts for what the other has told, so the promise of each
     holds only for questions chosen without any answer from the other.
+    A competition: --feedback none, leader or score, with --metric, --teams and
+    --submissions; then 'everhold submit', 'leaderboard' and, at the end, 'unseal'.
     With --format json or csv, 'everhold status' comes along with the promise.
 
     Exit codes:
@@ -189,6 +232,10 @@ def create(
     ]  # fmt: skip
     if len(declared) > 1:
         raise Misuse(f"{' and '.join(declared)} are given together; expected one of them; leave the others out")
+    competition = _competition(
+        feedback, {"metric": metric, "teams": teams, "submissions": submissions},
+        {"loss": loss, "low": low, "high": high},
+    )  # fmt: skip
     from everhold.holdout import Holdout
 
     with arguments_checked():
@@ -196,11 +243,34 @@ def create(
             *place, holdout=holdout, training=training, label=label, row_id=row_id, features=features.value,
             mechanism=mechanism, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
             dependence=_declared(groups=groups, model=model, independent=independent), again=again,
-            allow_vacuous=allow_vacuous, most_rows=most_rows, equal_rows=equal_rows,
+            allow_vacuous=allow_vacuous, most_rows=most_rows, equal_rows=equal_rows, **competition,
         )  # fmt: skip
     with created:
         promise = created.certificate().promise
         show_sentence(promise, {"promise": promise, **created.status()}, form)
+        if feedback is Feedback.NONE:
+            near = " and ".join(f"{at_most(created.mechanism.expected_radius(at))} near {at}" for at in (0.5, 0.9))
+            note(f"on the final leaderboard a share of rows, such as an accuracy, is within {near}")
+
+
+def _competition(
+    feedback: Feedback | None, wish: dict[str, Any], of_risk: dict[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """What is fixed of a competition, as `Holdout.create` takes it; nothing if it is none."""
+    given = {name: value for name, value in wish.items() if value is not None}
+    losses = {name: value for name, value in of_risk.items() if value is not None}
+    if feedback is None:
+        if given or losses:
+            raise Misuse(
+                f"--{next(iter({**given, **losses}))} belongs to a competition; give --feedback none, leader or score, "
+                "or leave it out"
+            )
+        return {}
+    if wish["metric"] == "risk":
+        given["metric"] = losses
+    elif losses:
+        raise Misuse(f"--{next(iter(losses))} belongs to --metric risk; leave it out or rank by a risk")
+    return {"feedback": feedback.value, **given}
 
 
 def _declared(*, groups: str | None, model: Path | None, independent: bool) -> DependenceModel | None:

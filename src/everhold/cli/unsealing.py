@@ -46,6 +46,8 @@ def unseal(
     Holdouts that share rows with this one, or hold the next stretch of the same
     series without an embargo, lose their promise: it says which of this storage
     do, and asks for a confirmation. Unsealed again, a study prints the same.
+    Of a competition, final submissions are compared with each other first; then
+    'everhold leaderboard' is final.
 
     Exit codes:
       0  unsealed, now or before

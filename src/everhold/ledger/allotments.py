@@ -9,7 +9,8 @@ nobody knows on whose behalf, it takes back what was left of all allotments.
 
 The last act of a study has the source `UNSEALING` and holds all sealed numbers. After it no question is answered and
 nothing is allotted any more; nor after a recovery that says that an unsealing was lost.
-Gates (`everhold.ledger.gates`) are kept beside the allotments in the same way.
+Gates (`everhold.ledger.gates`) and submissions (`everhold.ledger.teams`) are kept beside the allotments in the
+same way.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.gates import GATE, PROMOTED, VERDICTS, Gates
+from everhold.ledger.teams import CLOSING, SUBMISSION, Submissions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +50,7 @@ RECOVERY = "recovery"
 UNSEALING = "unsealing"
 """Source of the "answer" of an entry that closes the study and tells all sealed numbers."""
 
-ACTS = frozenset({ACT, RECOVERY, UNSEALING, GATE})
+ACTS = frozenset({ACT, RECOVERY, UNSEALING, GATE, SUBMISSION, CLOSING})
 """Sources of entries that are no questions."""
 
 ANALYST = "analyst"
@@ -112,6 +114,7 @@ class Accounts:
         closed: Whether the study is over: nothing new is answered or allotted.
         unsealings: How many entries are unsealings, 0 or 1; none if the one that closed the study was lost.
         gates: The gates and their champions.
+        submissions: What the teams of a competition handed in.
     """
 
     acts: int = 0
@@ -123,17 +126,18 @@ class Accounts:
     closed: bool = False
     unsealings: int = 0
     gates: Gates = field(default_factory=Gates)
+    submissions: Submissions = field(default_factory=Submissions)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Accounts:
-        """The accounts that a sealed state carries; none in ledgers without allotments and gates.
+        """The accounts that a sealed state carries; none in ledgers without acts of that kind.
 
         Raises:
             IntegrityError: If they are not what everhold writes.
         """
-        stored, gates = state.get(_KEY), Gates.from_state(state)
+        stored, gates, submissions = state.get(_KEY), Gates.from_state(state), Submissions.from_state(state)
         if stored is None:
-            return cls(gates=gates)
+            return cls(gates=gates, submissions=submissions)
         try:
             parts = [Allotment(*line) for line in stored["analysts"]]
             found = cls(stored["acts"], {part.analyst: part for part in parts}, *stored.get("lost", (0, 0, 0, 0)))
@@ -151,12 +155,12 @@ class Accounts:
                 "the allotments in the ledger's head are not what everhold wrote; expected an unaltered ledger; "
                 "nothing was charged; verify the ledger"
             )
-        found.gates = gates
+        found.gates, found.submissions = gates, submissions
         return found
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The state with these accounts in it; unchanged if there never was an act."""
-        return self.gates.into({**state, _KEY: self._stored()} if self._any else state)
+        return self.submissions.into(self.gates.into({**state, _KEY: self._stored()} if self._any else state))
 
     @property
     def _any(self) -> bool:
@@ -217,7 +221,7 @@ class Accounts:
 
     def questions_among(self, entries: int) -> int:
         """How many different questions were asked: every entry is one but for acts, and lost ones count."""
-        acts = self.acts + self.recoveries + self.unsealings + len(self.gates)
+        acts = self.acts + self.recoveries + self.unsealings + len(self.gates) + self.submissions.acts
         return entries - acts + self.lost_questions
 
     def spend(self, analyst: str, *, asked: int, charged: int) -> None:
@@ -261,12 +265,24 @@ class Accounts:
                 self.allot(name, questions, charges)
             elif source == GATE:
                 self.gates.replay(description, source)
+            elif source in (SUBMISSION, CLOSING):
+                self._replay_submission(description, source, charged)
             elif isinstance(name, str) and self.acts:  # before the first act it is a word of the question's own
                 self.spend(name, asked=1, charged=charged)
         except ValueError as fault:
             kept = {UNSEALING: "the study went on", GATE: "the gates were not kept"}
+            kept |= dict.fromkeys((SUBMISSION, CLOSING), "the submissions were not kept")
             return f"{kept.get(str(source), 'the allotments were not kept')}: {fault}"
         return self._replay_challenge(description, source, charged) if source in VERDICTS else None
+
+    def _replay_submission(self, description: Mapping[str, Any], source: object, charged: int) -> None:
+        """One that is told nothing is spent like a question, where the team has an allotment."""
+        self.submissions.replay(description, source)
+        if charged:
+            raise ValueError("a submission itself is never charged")
+        name = description.get(ANALYST)
+        if isinstance(name, str):
+            self.spend(name, asked=1, charged=0)
 
     def _replay_challenge(self, description: Mapping[str, Any], source: object, charged: int) -> str | None:
         try:
@@ -280,7 +296,7 @@ class Accounts:
     def agree_with(self, state: Mapping[str, Any]) -> bool:
         """Whether a head's state carries exactly these accounts."""
         kept = bool(state.get(_KEY) == (self._stored() if self._any else None))
-        return kept and self.gates.agree_with(state)
+        return kept and self.gates.agree_with(state) and self.submissions.agree_with(state)
 
 
 def _is_sound(part: Allotment) -> bool:

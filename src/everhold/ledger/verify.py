@@ -229,7 +229,7 @@ def _head_findings(head: Mapping[str, Any], walk: _Walk) -> Iterator[str]:
     if head["questions_hash"] != walk.questions_hash.hexdigest():
         yield "was written for other questions than those of the entries"
     if not walk.accounts.agree_with(json.loads(head["state"])):
-        yield "has allotments, spending of them, or gates that do not follow from the entries"
+        yield "has allotments, spending of them, gates or submissions that do not follow from the entries"
     if walk.seal_key is None:
         return
     fields = {name: value for name, value in head.items() if name not in ("holdout_id", "head_seal")}

@@ -10,6 +10,7 @@ from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source,
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.ladder import Ladder
 from everhold.mechanisms.privacy_budget import PrivacyBudget
+from everhold.mechanisms.silent import Silent
 from everhold.mechanisms.subsampling import RandomRows, Subsampling
 from everhold.mechanisms.thresholdout import Thresholdout
 
@@ -32,10 +33,12 @@ __all__ = [
     "RandomRows",
     "Replies",
     "SampleSplitting",
+    "Silent",
     "Source",
     "State",
     "Subsampling",
     "Thresholdout",
+    "answering",
     "mechanism_from_dict",
 ]
 
@@ -52,9 +55,15 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         Subsampling,
         RandomRows,
         Ladder,
+        Silent,
     )
 }
 """All mechanisms by name, in the order in which they are listed; nothing else has to know that there is another."""
+
+
+def answering() -> dict[str, type[Mechanism]]:
+    """Those that answer before a study is unsealed, by name: what a plan for answers chooses among."""
+    return {name: kind for name, kind in MECHANISMS.items() if not kind.only_silent}
 
 
 def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceModel) -> Mechanism:

@@ -239,6 +239,7 @@ class Mechanism(ABC):
     independent_rows: ClassVar[bool] = False  # it takes no others
     adds_noise: ClassVar[bool] = True
     unsealable: ClassVar[bool] = False  # every question has an interval of its own (S8), which can be told at the end
+    only_silent: ClassVar[bool] = False  # it takes no others, so no plan for answers has a line for it
     reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
     sources: ClassVar[tuple[str, ...]] = ("holdout",)  # of its answers, as the ledger names them
     most_charged: ClassVar[int] = 1  # for one new question at the planned price
@@ -398,6 +399,10 @@ class Mechanism(ABC):
             return REFUSED
         radius = self.promise().radius
         return Quote(radius, radius, self.most_charged, self.most_charged, refused=False)
+
+    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure]) -> bool:
+        """Whether there is room for so many silent questions after one more with such a procedure; public."""
+        return state.asked + 1 + silent <= self.queries
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
         """The procedure of a question at its node; here always the one in force."""

@@ -430,8 +430,7 @@ class GuessAndCheck(ChecksGuesses):
         """As long as there is room after any number of surprises; foresees no more than `_MOST_FORESEEN` questions."""
         if silent:
             return _leading(self._has_room(self._next_nats(state, min(most, _MOST_FORESEEN))))
-        of_means = bool(procedures) and all(isinstance(self.in_force(each), OfMeans) for each in procedures)
-        label = self.cells.cost if of_means else self._dearest_label
+        label = self._label_of(procedures)
         foreseen, sure = min(most, _FIRST_FORESEEN), 0
         while sure < foreseen:
             sure = self._with_room_for_surprises(state, foreseen, label)
@@ -439,6 +438,17 @@ class GuessAndCheck(ChecksGuesses):
                 break
             foreseen = min(most, 4 * foreseen, _MOST_FORESEEN)
         return sure
+
+    def _label_of(self, procedures: Sequence[Procedure]) -> int:
+        """The most that a label of a question with one of these procedures costs, in millionths of a nat."""
+        of_means = bool(procedures) and all(isinstance(self.in_force(each), OfMeans) for each in procedures)
+        return self.cells.cost if of_means else self._dearest_label
+
+    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure]) -> bool:
+        """See `Mechanism.leaves_room`: the next answer may be a surprise or not."""
+        surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures)])
+        nats = self.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
+        return bool(np.all(self._has_room(nats)))
 
     def _with_room_for_surprises(self, state: State, questions: int, label: int) -> int:
         """How many of the next questions have room whichever of those before them were surprises, with such labels."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theorem_2_rows
-from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms import MECHANISMS, answering
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.search import largest_within, smallest_within
 from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius, check_value, tuned_for
@@ -151,9 +151,9 @@ def queries_allowed(
 
 def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
     """What is planned for each mechanism, by its name."""
-    planned = {}
-    with progress("planning, by mechanism", len(MECHANISMS)) as line:
-        for done, name in enumerate(MECHANISMS):
+    planned, kinds = {}, answering()
+    with progress("planning, by mechanism", len(kinds)) as line:
+        for done, name in enumerate(kinds):
             line(done)
             planned[name] = plan(name)
     return planned

@@ -11,7 +11,7 @@ from everhold.dependence import DependenceModel, Independent
 from everhold.display import Display, html_record
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.guarantees.published import STATEMENTS
-from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, answering
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.advice import explanation
 from everhold.planning.inverse import (
@@ -179,7 +179,7 @@ class Plan(Display):
         for line in self.lines:
             if line.mechanism == mechanism:
                 return line
-        raise ValueError(f"there is no mechanism {mechanism!r}; expected one of {', '.join(MECHANISMS)}")
+        raise ValueError(f"there is no mechanism {mechanism!r}; expected one of {', '.join(answering())}")
 
     def wish(self, *, rows: int | None = None) -> Wish:
         """The wish, for these rows or those given."""

@@ -258,6 +258,7 @@ class Challenge(Ready[Verdict]):
         schema: What is known of the rows.
         mechanism: The mechanism that answers.
         champions: Where champions are kept.
+        keeping: For so many silent questions there has to be room afterwards.
     """
 
     gate: GateAccount
@@ -267,6 +268,7 @@ class Challenge(Ready[Verdict]):
     schema: Schema
     mechanism: Mechanism
     champions: Champions = field(repr=False)
+    keeping: int = 0
 
     def silently(self) -> Self:
         """Refused: a gate that told nothing could not go on with whoever is better.
@@ -305,7 +307,7 @@ class Challenge(Ready[Verdict]):
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
         """A surprise at most."""
-        return Pricing.planned(self.mechanism, ())
+        return Pricing.planned(self.mechanism, (), keeping=self.keeping)
 
     def room(self, accounts: Accounts, count: int) -> int:
         """As many as the gate's own limit allows.

@@ -94,12 +94,14 @@ class Means(Ready[Result]):
         schema: What is known of the rows.
         mechanism: The mechanism that answers.
         silent: Whether nothing is told before the study is unsealed.
+        keeping: For so many silent questions there has to be room afterwards.
     """
 
     prepared: Sequence[Prepared]
     schema: Schema
     mechanism: Mechanism
     silent: bool = field(default=False, kw_only=True)
+    keeping: int = field(default=0, kw_only=True)
 
     def silently(self) -> Self:
         """See `Ready.silently`."""
@@ -121,7 +123,7 @@ class Means(Ready[Result]):
         finest = min((mean.tolerance for mean in self.prepared if mean.tolerance == mean.tolerance), default=None)
         if finest is None or self.silent:
             procedures = [mean.procedure for mean in self.prepared if mean.procedure is not None]
-            return Pricing.planned(self.mechanism, procedures, silent=self.silent)
+            return Pricing.planned(self.mechanism, procedures, silent=self.silent, keeping=self.keeping)
         budget = paying(self.mechanism)
         return Pricing.fixed(budget, budget.credits_for(budget.scale_for(finest)))
 

@@ -102,6 +102,7 @@ class Preparation:
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
+        self._check_silence()
         asked = MeanQuery(question) if isinstance(question, str) else question
         if not isinstance(asked, Question):
             raise _no_question(asked)
@@ -114,7 +115,16 @@ class Preparation:
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
         """
+        self._check_silence()
         return Batch(self.prepare(questions, guesses), self.schema, self.mechanism, silent=self.silent)
+
+    def _check_silence(self) -> None:
+        """Refuse to ask aloud where nothing is told before the end."""
+        if self.mechanism.only_silent and not self.silent:
+            raise QueryRejected(
+                f"nothing is told by {self.mechanism.name} before the study is unsealed; expected silent=True "
+                "(--silent), which only registers the question; nothing was charged"
+            )
 
     def prepare(
         self, queries: Sequence[Query | str], guesses: Sequence[float | None] | None, *,

@@ -124,8 +124,8 @@ def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:
 
 
 def _takes_all(mechanism: Mechanism) -> bool:
-    """Whether the mechanism holds guesses against intervals, of whatever procedure."""
-    return mechanism.needs_guess and not mechanism.adds_noise
+    """Whether questions of the mechanism have intervals of their own, of whatever procedure."""
+    return mechanism.unsealable
 
 
 def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -> str:

@@ -77,10 +77,27 @@ class Pricing:
     sure: Callable[[State, int], int]
 
     @classmethod
-    def planned(cls, mechanism: Mechanism, procedures: Sequence[Procedure], *, silent: bool = False) -> Pricing:
-        """Of means that the mechanism answers as planned; where nothing is told, nothing is charged."""
+    def planned(
+        cls, mechanism: Mechanism, procedures: Sequence[Procedure], *, silent: bool = False, keeping: int = 0
+    ) -> Pricing:
+        """Of means that the mechanism answers as planned; where nothing is told, nothing is charged.
+
+        Args:
+            mechanism: The one that answers.
+            procedures: How their intervals are made.
+            silent: Whether nothing is told of them.
+            keeping: For so many silent questions there has to be room afterwards, whatever is answered.
+        """
         sure = partial(mechanism.surely_answers, procedures=procedures, silent=silent)
-        return cls(0 if silent else mechanism.most_charged, sure)
+        most = 0 if silent else mechanism.most_charged
+        if not keeping:
+            return cls(most, sure)
+
+        def with_room_left(state: State, count: int) -> int:
+            """One at once, as long as there is room for what has to come afterwards."""
+            return min(sure(state, count), 1) if mechanism.leaves_room(state, keeping, procedures) else 0
+
+        return cls(most, with_room_left)
 
     @classmethod
     def fixed(cls, mechanism: PrivacyBudget, price: int) -> Pricing:

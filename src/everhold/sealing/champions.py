@@ -9,26 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import io
-import os
 import secrets
-import zipfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from everhold.errors import EverholdError, IntegrityError
-from everhold.private_files import create_private
+from everhold.sealing.sealed_arrays import packed, unpacked, write_durably
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Champion", "Champions"]
-
-_SEAL_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,16 +109,11 @@ class Champions:
             EverholdError: If it cannot be written.
         """
         named = {"values": champion.values, "training": champion.training, "predictions": champion.predictions}
-        packed = io.BytesIO()
-        np.savez_compressed(packed, allow_pickle=False, **{name: a for name, a in named.items() if a is not None})
-        content = packed.getvalue()
+        content = packed(named, key=self._key, bound_to=self._bound_to(champion.digest))
         path = self.folder / f"{secrets.token_hex(8)}.new"
         self._unsettled.add(path)
         try:
-            with os.fdopen(create_private(path), "wb") as file:
-                file.write(self._seal(champion.digest, content) + content)
-                file.flush()
-                os.fsync(file.fileno())
+            write_durably(path, content)
         except OSError as fault:
             self.discard()
             raise EverholdError(
@@ -155,19 +144,14 @@ class Champions:
             found = path.read_bytes()
         except OSError:
             found = b""
-        seal, content = found[:_SEAL_BYTES], found[_SEAL_BYTES:]
-        if not hmac.compare_digest(seal, self._seal(digest, content)):
+        arrays = unpacked(found, key=self._key, bound_to=self._bound_to(digest))
+        if arrays is None or "values" not in arrays:
             what = "was altered" if found else "is missing"
             raise IntegrityError(
                 f"the file {path.name} of the gate's champion beside the sealed rows {what}; expected it as it was "
                 "written; nothing was answered or charged; restore the backup of the folder"
             )
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                champion = Champion(digest, arrays["values"], arrays.get("training"), arrays.get("predictions"))
-        except (KeyError, ValueError, zipfile.BadZipFile):  # never, as it carries the seal
-            raise IntegrityError("the champion of the gate cannot be read; restore the backup of the folder") from None
-        return champion
+        return Champion(digest, arrays["values"], arrays.get("training"), arrays.get("predictions"))
 
     def _remember(self, champion: Champion) -> None:
         """Keep only this one in memory: a gate asks for the same champion again and again."""
@@ -177,5 +161,5 @@ class Champions:
     def _path(self, digest: str) -> Path:
         return self.folder / f"champion-{digest}"
 
-    def _seal(self, digest: str, content: bytes) -> bytes:
-        return hmac.digest(self._key, f"{self.holdout}\n{digest}\n{self.rows}\n".encode() + content, "sha256")
+    def _bound_to(self, digest: str) -> bytes:
+        return f"{self.holdout}\n{digest}\n{self.rows}\n".encode()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from everhold.sealing.competition import Competition
     from everhold.sealing.files import SealedFiles
     from everhold.sealing.keys import StewardKey
 
@@ -45,8 +46,10 @@ def make_configuration(
     features: str,
     same: Sequence[str],
     seed: int | None,
+    competition: Competition | None = None,
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
+    facts = {} if competition is None else {"competition": competition.to_dict()}
     return {
         "folder": folder.name,
         "rows": sealed.rows,
@@ -66,6 +69,7 @@ def make_configuration(
         "public_key": key.public_key,
         "sealed_before": list(same),
         "seed": seed,
+        **facts,
     }
 
 

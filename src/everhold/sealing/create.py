@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from everhold.dependence import RowStructure
     from everhold.ledger import HoldoutRecord
     from everhold.mechanisms import Mechanism
+    from everhold.sealing.competition import Competition
     from everhold.sealing.reading import RowSource
 
 __all__ = ["Sealed", "check_columns", "checked_seed", "seal"]
@@ -84,6 +85,7 @@ def seal(
     again: bool,
     others: Sequence[HoldoutRecord],
     seed: int | None,
+    competition: Competition | None = None,
 ) -> Sealed:
     """Seal rows in a new, private folder; whoever made it removes it if this fails.
 
@@ -100,6 +102,7 @@ def seal(
         again: Whether the rows may be sealed in this storage already.
         others: All holdouts that the storage has.
         seed: For simulations only.
+        competition: What is fixed of a competition, if it is one.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand, or are sealed already.
@@ -117,6 +120,7 @@ def seal(
         raise sealed_already(same)
     key = StewardKey.create(folder / KEY_FILE)
     configuration = make_configuration(
-        folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, same=same, seed=seed
-    )
+        folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, same=same, seed=seed,
+        competition=competition,
+    )  # fmt: skip
     return Sealed(mechanism, key, configuration, apart)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.display import Display
-from everhold.mechanisms import MECHANISMS, Empirical
+from everhold.mechanisms import MECHANISMS, Empirical, answering
 from everhold.planning import tuned_mechanism
 from everhold_lab.analysts import (
     Analyst,
@@ -286,7 +286,7 @@ def _rounded(rows: int) -> int:
 
 def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
     """The names of mechanisms that promise something about every answer to analysts who adapt."""
-    usual = [name for name, kind in MECHANISMS.items() if kind.adaptive and not kind.one_sided]
+    usual = [name for name, kind in answering().items() if kind.adaptive and not kind.one_sided]
     for name in names or ():
         if name not in usual:
             reason = "is no mechanism"

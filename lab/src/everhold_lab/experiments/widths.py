@@ -11,7 +11,7 @@ import numpy as np
 
 from everhold.errors import VacuousGuaranteeWarning
 from everhold.guarantees.published.splitting import hoeffding_radius
-from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms import MECHANISMS, answering
 from everhold.planning import plan
 from everhold_lab.audit.audit import audit_plan
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
@@ -191,7 +191,7 @@ def _playable(planned: Mapping[str, Any], *, sweep: str) -> list[str]:
     promised = {line["mechanism"]: line["radius"] for line in planned["lines"]}
     return [
         name
-        for name, kind in MECHANISMS.items()
+        for name, kind in answering().items()
         if kind.adaptive
         and not kind.one_sided
         and (sweep == "queries" or kind.needs_guess)

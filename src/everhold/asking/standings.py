@@ -1,0 +1,168 @@
+"""The leaderboard of a competition, from what the ledger holds alone: during it, and after the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from everhold.asking.leaderboard import Comparison, Leaderboard, Standing, ranked
+from everhold.asking.unsealing import disclosed
+from everhold.estimand import about_of
+from everhold.ledger.allotments import Accounts
+from everhold.questions.readings import Reading
+from everhold.sealing.competition import LEADER, SCORE
+from everhold.values.base import BoundQuery
+
+if TYPE_CHECKING:
+    from everhold.asking.submissions import Contest
+    from everhold.ledger.envelopes import Numbers
+    from everhold.ledger.teams import Team
+
+__all__ = ["certified_competition", "leaderboard"]
+
+
+def leaderboard(contest: Contest) -> Leaderboard:
+    """Where the teams stand; asks nothing and costs nothing."""
+    desk, head = contest.desk, contest.desk.head()
+    accounts = Accounts.from_state(head.state)
+    teams = list(accounts.submissions.teams.values())
+    final, comparisons = accounts.unsealings > 0, []
+    if final:
+        told = _unsealed(contest)
+        standings = [_standing(contest, team, told.get(contest.question(team.final))) for team in teams]
+        comparisons = _comparisons(contest, teams, told, {each.team: each for each in standings})
+        better = {team.name: 0 for team in teams} | _times_beaten(comparisons)
+        better = {name: times for name, times in better.items() if _named(standings, name).score is not None}
+    elif contest.competition.feedback == SCORE:
+        standings = [_standing(contest, team, _answered(contest, team)) for team in teams]
+        better = _behind_intervals(standings, higher_is_better=_higher_is_better(contest))
+    else:
+        standings = [_standing(contest, team, None) for team in teams]
+        better = _behind_leaders(contest, teams) if contest.competition.feedback == LEADER else {}
+    return Leaderboard(
+        holdout=desk.record.name, metric=contest.competition.in_words, higher_is_better=_higher_is_better(contest),
+        feedback=contest.competition.feedback, final=final, comparisons=comparisons,
+        standings=ranked(standings, better, higher_is_better=_higher_is_better(contest)),
+        confidence=desk.mechanism.confidence, statement=desk.promise.statement,
+        about=about_of(desk.schema, by_position=True),
+    )  # fmt: skip
+
+
+def certified_competition(contest: Contest) -> dict[str, Any]:
+    """The competition as a certificate states it, with the final leaderboard once there is one."""
+    board = leaderboard(contest)
+    rows = [
+        {**row, "submissions": board[row["team"]].submissions} for row in board.to_dict()["rows"]
+    ] if board.final else []  # fmt: skip
+    accounts = Accounts.from_state(contest.desk.data())
+    return {
+        "feedback": contest.competition.feedback,
+        "metric": contest.competition.in_words,
+        "teams": contest.competition.teams,
+        "submissions": contest.competition.submissions,
+        "acts": accounts.submissions.acts,
+        "rows": rows,
+    }
+
+
+def _higher_is_better(contest: Contest) -> bool:
+    """Row values that rise with quality, as being right does, may be told upside down, as errors."""
+    facts = contest.facts
+    return (facts.at_fault == 0.0) == (facts.at_one > facts.at_zero)
+
+
+def _unsealed(contest: Contest) -> dict[str, Numbers]:
+    """Sealed numbers by question, means of row values."""
+    entries = contest.desk.entries(contest.desk.head().sequence)
+    told = disclosed(entries)
+    return {entry.question: told[entry.sequence] for entry in entries if entry.sequence in told}
+
+
+def _answered(contest: Contest, team: Team) -> Numbers | None:
+    """What the team was told of its final submission."""
+    entry = contest.desk.find(contest.question(team.final))
+    if entry is None or entry.answer["value"] is None:
+        return None
+    return entry.answer["value"], entry.answer["low"], entry.answer["high"]
+
+
+def _standing(contest: Contest, team: Team, numbers: Numbers | None) -> Standing:
+    step = contest.desk.mechanism.row_step
+    score, low, high = Reading.of(contest.facts).in_units(*numbers or (None, None, None), row_step=step)
+    return Standing(team.name, score, low, high, None, team.received)
+
+
+def _named(standings: list[Standing], name: str) -> Standing:
+    return next(standing for standing in standings if standing.team == name)
+
+
+def _comparisons(
+    contest: Contest, teams: list[Team], told: Mapping[str, Numbers], standings: Mapping[str, Standing]
+) -> list[Comparison]:
+    """All pairs: by their paired difference; where the ledger lost that, by their two intervals."""
+    found = []
+    for first, second in combinations(teams, 2):
+        if first.final == second.final:
+            found.append(Comparison(first.name, second.name, 0.0, 0.0, 0.0, None))
+            continue
+        question, turned = contest.comparison(first.final, second.final)
+        numbers = told.get(question)
+        each = standings[first.name], standings[second.name]
+        if numbers is not None:
+            found.append(_paired(contest, first.name, second.name, numbers, turned=turned))
+        elif all(standing.score is not None for standing in each):
+            found.append(_apart(*each, higher_is_better=_higher_is_better(contest)))
+    return found
+
+
+def _paired(contest: Contest, first: str, second: str, numbers: Numbers, *, turned: bool) -> Comparison:
+    """From the mean of ``(1 + d) / 2``, where d is a difference of row values."""
+    mean, low, high = (1.0 - numbers[0], 1.0 - numbers[2], 1.0 - numbers[1]) if turned else numbers
+    rises = contest.facts.at_fault == 0.0
+    larger, smaller = low > 0.5, high < 0.5
+    better = first if (larger if rises else smaller) else second if (smaller if rises else larger) else None
+    width = contest.facts.at_one - contest.facts.at_zero
+    bound = BoundQuery({}, "", at_zero=-width, at_one=width)
+    told = Reading.of(bound).in_units(mean, low, high, row_step=contest.desk.mechanism.row_step)
+    difference, least, most = (0.0 if number is None else number for number in told)
+    return Comparison(first, second, difference, least, most, better)
+
+
+def _apart(first: Standing, second: Standing, *, higher_is_better: bool) -> Comparison:
+    """By two intervals, which both hold: the fallback."""
+    assert first.score is not None
+    assert first.low is not None
+    assert first.high is not None
+    assert second.score is not None
+    assert second.low is not None
+    assert second.high is not None
+    low, high = first.low - second.high, first.high - second.low
+    larger = first.team if low > 0.0 else second.team if high < 0.0 else None
+    other = {first.team: second.team, second.team: first.team}
+    better = larger if larger is None or higher_is_better else other[larger]
+    return Comparison(first.team, second.team, first.score - second.score, low, high, better)
+
+
+def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
+    """How many teams are proved to be better, by team."""
+    beaten: dict[str, int] = {}
+    for each in comparisons:
+        if each.better is not None:
+            worse = each.second if each.better == each.first else each.first
+            beaten[worse] = beaten.get(worse, 0) + 1
+    return beaten
+
+
+def _behind_intervals(standings: list[Standing], *, higher_is_better: bool) -> dict[str, int]:
+    """How many teams' intervals lie beyond a team's own, by team; of those that were told something."""
+    known = [standing for standing in standings if standing.score is not None]
+    pairs = [_apart(*pair, higher_is_better=higher_is_better) for pair in combinations(known, 2)]
+    return {standing.team: 0 for standing in known} | _times_beaten(pairs)
+
+
+def _behind_leaders(contest: Contest, teams: list[Team]) -> dict[str, int]:
+    """How many teams took the lead from a team, or from whom took it: each is proved to be better than all before."""
+    place = {question: number for number, question in enumerate(contest.leaders())}
+    led = {team.name: place[question] for team in teams if (question := contest.question(team.final)) in place}
+    return {name: len({other for other, later in led.items() if later > number}) for name, number in led.items()}

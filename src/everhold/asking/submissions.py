@@ -1,0 +1,380 @@
+"""A competition: submissions are checked, received, told what the host chose, and ranked at the end.
+
+A submission is kept and received as an act in the ledger. What it is told is a question like any other: a challenge of
+the leader, an ordinary answer, or nothing, and then the sealed labels are not even looked at. At the end no submission
+is taken any more; then each team's final one, and each pair of them, is asked about silently, and the study is
+unsealed. So every place of the final leaderboard rests on a paired difference that is covered by the promise.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.asking.budget import SPENT, checked_name, refuse_look_alikes
+from everhold.asking.desk import CLOSED_STUDY
+from everhold.asking.gate import Gate, open_gate
+from everhold.asking.received import FormatReport, Submission
+from everhold.errors import HoldoutRejected, QueryRejected
+from everhold.ledger import Outcome, Question
+from everhold.ledger.allotments import ANALYST, Accounts
+from everhold.ledger.gates import PROMOTED
+from everhold.ledger.teams import CLOSING, SUBMISSION, Team
+from everhold.progress import progress
+from everhold.questions.challenge import Candidate, Metric, metric_description, metric_of, procedure_for_gain
+from everhold.questions.difference import DifferenceQuery
+from everhold.questions.means import Batch, OneMean, Prepared
+from everhold.questions.metrics import LabelQuery
+from everhold.questions.question import digest
+from everhold.questions.risk import risk
+from everhold.sealing.champions import Champion, Champions
+from everhold.sealing.competition import LEADER, NOTHING, SCORE, Competition
+from everhold.values.base import BoundQuery
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.asking.desk import Desk
+    from everhold.sealing.submitted import Submitted
+    from everhold.values.base import Schema
+
+__all__ = ["LEADERBOARD", "Contest", "check_metric", "metric_facts"]
+
+LEADERBOARD = "leaderboard"
+"""Name of the gate whose champion leads."""
+
+_AT_ONCE = 64  # comparisons that are looked at together
+_MOST_CLASSES = 10  # that a report of a file's format lists
+_NOTHING_RECEIVED = "nothing was received or charged"
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A competition at work.
+
+    Attributes:
+        desk: The holdout at work, as the steward has it.
+        competition: What was fixed when the rows were sealed.
+        files: Where predictions are kept.
+        champions: Where leaders are kept.
+    """
+
+    desk: Desk
+    competition: Competition
+    files: Submitted
+    champions: Champions
+
+    def check(self, predictions: Any, *, team: str) -> FormatReport:
+        """Whether predictions would be received; nothing is kept, and no label is looked at.
+
+        Raises:
+            QueryRejected: If they would not.
+            ValueError: If the team's name cannot be used.
+        """
+        team = checked_name(team, of="team")
+        candidate = self._candidate(predictions, None)
+        known = self._room_for(Accounts.from_state(self.desk.data()), team, _hash_of(candidate))
+        return FormatReport(
+            rows=self.desk.schema.rows, joined_by=self.desk.schema.row_id, metric=self.competition.in_words,
+            values=_described(candidate.predictions), team=team, left=self._left(known),
+        )  # fmt: skip
+
+    def submit(self, predictions: Any, *, team: str, guess: float | None, training: Any) -> Submission:
+        """Check, keep and receive a submission, and tell what the host chose.
+
+        Args:
+            predictions: As the metric takes them: an array, or a table with row ids.
+            team: Who hands it in.
+            guess: With ``"score"``: the team's own guess of the score; by default what it was told last.
+            training: Predictions for the training rows, where there are some.
+
+        Raises:
+            QueryRejected: If it cannot be received. Nothing was received or charged.
+            ValueError: If the team's name cannot be used.
+        """
+        team = checked_name(team, of="team")
+        if guess is not None and self.competition.feedback != SCORE:
+            raise QueryRejected(
+                f"a guess belongs to a competition that tells scores, and this one tells {self.competition.feedback}; "
+                f"leave it out; {_NOTHING_RECEIVED}"
+            )
+        candidate = self._candidate(predictions, training)
+        predicted = _hash_of(candidate)
+        before = self._room_for(Accounts.from_state(self.desk.data()), team, predicted)
+        repeated = before is not None and before.latest == predicted
+        assert candidate.predictions is not None
+        if not repeated:
+            self.files.keep(predicted, candidate.predictions)
+        if guess is None and before is not None and self.competition.feedback == SCORE:
+            guess = self._score_of(before.latest)
+        told = self._told(candidate, team, predictions, guess, training)
+        if not repeated:
+            self._receive(team, predicted, led=bool(told.get("leads")))
+        now = Accounts.from_state(self.desk.data()).submissions.teams[team]
+        return Submission(
+            team=team, feedback=self.competition.feedback, number=now.received, left=self._left(now),
+            final=now.final == predicted, repeated=repeated, predictions=predicted, **told,
+        )  # fmt: skip
+
+    def _candidate(self, predictions: Any, training: Any) -> Candidate:
+        """Checked predictions, in the order of the rows; of the sealed rows their public ids alone are read."""
+        if hasattr(predictions, "predict"):
+            raise QueryRejected(
+                "a submission is a set of predictions and not a model; expected an array, or a table with row ids, as "
+                f"in model.predict(...); {_NOTHING_RECEIVED}"
+            )
+        return Candidate.prepared(self.metric, predictions, training, self.desk.preparation)
+
+    def _room_for(self, accounts: Accounts, team: str, predicted: str) -> Team | None:
+        """The team as it is, if it may hand in these predictions now; None for a new one.
+
+        Raises:
+            QueryRejected: If it may not.
+        """
+        teams = accounts.submissions.teams
+        known, part = teams.get(team), accounts.parts.get(team)
+        if known is not None and known.latest == predicted:
+            return known
+        if accounts.closed or accounts.submissions.closed:
+            raise QueryRejected(f"the competition is over: no submission is taken any more; {_NOTHING_RECEIVED}")
+        if known is None:
+            refuse_look_alikes(team, teams, of="team")
+        if known is None and len(teams) >= self.competition.teams:
+            raise QueryRejected(
+                f"the competition was planned for {self.competition.teams:,} teams and has as many; expected one of "
+                f"them; {_NOTHING_RECEIVED}; ask the host"
+            )
+        if self._left(known) < 1:
+            raise QueryRejected(
+                f"team {team!r} has handed in all of its {self.competition.submissions:,} submissions; expected no "
+                f"more; {_NOTHING_RECEIVED}"
+            )
+        if part is not None and part.asked >= part.questions:
+            raise QueryRejected(f"{SPENT} ({_NOTHING_RECEIVED})")
+        return known
+
+    def _left(self, team: Team | None) -> int:
+        return self.competition.submissions - (0 if team is None else team.received)
+
+    def _told(
+        self, candidate: Candidate, team: str, predictions: Any, guess: float | None, training: Any
+    ) -> dict[str, Any]:
+        """What the team is told, as attributes of a `Submission`; committed to the ledger before."""
+        if self.competition.feedback == NOTHING:
+            return {}
+        desk = self.desk
+        if team in Accounts.from_state(desk.data()).parts:
+            desk = desk.on_behalf_of(team)
+        if self.competition.feedback == LEADER:
+            verdict = self._gate(desk, predictions, training).challenge(predictions, training=training)
+            return {"leads": verdict.champion == candidate.digest, "refused": verdict.refused}
+        query = self.metric.make(predictions, training)
+        ready = desk.preparation.ready(query, guess, None)
+        assert isinstance(ready, OneMean)
+        answer = desk.ask(replace(ready, keeping=self.competition.closing))
+        return {"answer": None if answer.refused else answer, "refused": answer.refused}
+
+    def _score_of(self, predicted: str) -> float | None:
+        """What was told of a submission: a team's next one is probably about as good."""
+        entry = self.desk.find(self.question(predicted))
+        value = None if entry is None else entry.answer["value"]
+        return None if value is None else self.facts.from_mean(value)
+
+    def _gate(self, desk: Desk, predictions: Any, training: Any) -> Gate:
+        """The gate whose champion leads; the first submission of all opens it."""
+        shared: dict[str, Any] = {
+            "metric": _maker(self.competition), "margin": 0.0, "challenges": None, "name": LEADERBOARD,
+            "keeping": self.competition.closing,
+        }  # fmt: skip
+        if not self._led():
+            try:
+                open_gate(self.desk, self.champions, champion=predictions, training=training, **shared)
+            except QueryRejected:
+                if not self._led():  # else another team was first
+                    raise
+        return open_gate(desk, self.champions, champion=None, training=None, **shared)
+
+    def _led(self) -> bool:
+        return LEADERBOARD in Accounts.from_state(self.desk.data()).gates.by_name
+
+    def _receive(self, team: str, predicted: str, *, led: bool) -> None:
+        """Receive a submission, an act in the ledger.
+
+        The last one is final; where teams are told that they lead, one that led stays until another one does.
+        """
+        public: dict[str, Any] = {"kind": SUBMISSION, "team": team, "predictions": predicted}
+        told = self.competition.feedback
+
+        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+            accounts = Accounts.from_state(data)
+            self._room_for(accounts, team, predicted)
+            if broken := accounts.replay(act.description, {"source": SUBMISSION}, 0):
+                raise QueryRejected(f"{broken}; {_NOTHING_RECEIVED}; submit again")
+            return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": SUBMISSION}, 0)]
+
+        accounts = Accounts.from_state(self.desk.data())
+        public["final"] = told != LEADER or led or not self._has_led(accounts, team)
+        if told == NOTHING and team in accounts.parts:
+            public[ANALYST] = team  # nothing is told, so the submission itself is what the allotment pays for
+        public["act"] = secrets.token_hex(16)
+        act = Question(digest(public), {**public, "shown": f"submission of team {team!r}"})
+        self.desk.ledger.commit([act], step)
+
+    def _has_led(self, accounts: Accounts, team: str) -> bool:
+        """Whether a team's final submission led once."""
+        known = accounts.submissions.teams.get(team)
+        return known is not None and self.question(known.final) in self.leaders()
+
+    def leaders(self) -> list[str]:
+        """All that ever led, the first one first: SHA-256 of the questions about them."""
+        gate = Accounts.from_state(self.desk.data()).gates.by_name.get(LEADERBOARD)
+        if gate is None:
+            return []
+        entries = self.desk.entries(self.desk.head().sequence) if gate.promotions else []
+        return [gate.first, *(
+            entry.description["challenger"] for entry in entries
+            if entry.answer["source"] == PROMOTED and entry.description["gate"] == LEADERBOARD
+        )]  # fmt: skip
+
+    def close(self) -> None:
+        """Take no submission any more, and ask silently about every final one and every pair of them.
+
+        Interrupted, it goes on where it stopped. Nothing is told.
+
+        Raises:
+            IntegrityError: If a file of predictions is missing or was altered. Nothing was told.
+        """
+        submissions = Accounts.from_state(self.desk.data()).submissions
+        if not submissions.teams:
+            return
+        if not submissions.closed:
+            self._end()
+        finals = Accounts.from_state(self.desk.data()).submissions.teams.values()
+        candidates = [self._kept(predicted) for predicted in dict.fromkeys(team.final for team in finals)]
+        total = len(candidates) * (len(candidates) + 1) // 2
+        pairs = list(combinations(sorted(candidates, key=lambda each: each.candidate.digest), 2))
+        with progress("comparing teams", total) as line:
+            self._ask_silently(self.desk.preparation.silently().prepare([c.query for c in candidates], None))
+            for start in range(0, len(pairs), _AT_ONCE):
+                line(len(candidates) + start)
+                some = pairs[start : start + _AT_ONCE]
+                self._ask_silently([self._compared(first, second) for first, second in some])
+
+    def _end(self) -> None:
+        public = {"kind": CLOSING}
+        act = Question(digest(public), {**public, "shown": "no submission is taken any more"})
+
+        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+            accounts = Accounts.from_state(data)
+            if accounts.closed:
+                raise QueryRejected(CLOSED_STUDY)
+            accounts.submissions.replay(public, CLOSING)
+            return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": CLOSING}, 0)]
+
+        self.desk.ledger.commit([act], step)
+
+    def _kept(self, predicted: str) -> _Final:
+        query = self.metric.make(self.files.find(predicted), None)
+        return _Final(query, Candidate.prepared(self.metric, query.predictions, None, self.desk.preparation))
+
+    def _compared(self, first: _Final, second: _Final) -> Prepared:
+        """The paired difference of two final submissions, with the procedure of a gate's challenges."""
+        one, other = first.candidate, second.candidate
+        bound = DifferenceQuery(first.query, second.query).joined(one.bound, other.bound)
+        better, worse = (one, other) if one.rises else (other, one)  # then the gain is the difference of row values
+        champion = Champion(worse.digest, np.zeros(0, dtype=np.int64), worse.training, worse.predictions)
+        procedure = procedure_for_gain(better, champion, worse, self.desk.preparation)
+        return Prepared(bound, -1, from_training=False, procedure=procedure)
+
+    def _ask_silently(self, prepared: Sequence[Prepared]) -> None:
+        self.desk.ask(Batch(prepared, self.desk.schema, self.desk.mechanism, silent=True))
+
+    @cached_property
+    def metric(self) -> Metric:
+        """The metric, as gates take it."""
+        return metric_of(_maker(self.competition))
+
+    @cached_property
+    def facts(self) -> BoundQuery:
+        """What a question about any submission has in common with all others."""
+        return metric_facts(self.competition, self.desk.schema)
+
+    def question(self, predicted: str) -> str:
+        """SHA-256 of the question about predictions, by their own SHA-256."""
+        return replace(self.facts, description=self._description(predicted)).question
+
+    def comparison(self, first: str, second: str) -> tuple[str, bool]:
+        """SHA-256 of the question how much better the first predictions are, and whether it is asked the other way."""
+        of = sorted([first, second], key=self.question)
+        described = {"kind": "difference", "of": [self._description(predicted) for predicted in of]}
+        return BoundQuery(described, "").question, of[0] != first
+
+    def _description(self, predicted: str) -> dict[str, Any]:
+        return {**metric_description(self.facts), "predictions": predicted}
+
+
+@dataclass(frozen=True, slots=True)
+class _Final:
+    """A final submission that is asked about."""
+
+    query: LabelQuery
+    candidate: Candidate
+
+
+def _hash_of(candidate: Candidate) -> str:
+    return str(candidate.bound.description["predictions"])
+
+
+def _maker(competition: Competition) -> str | Callable[..., LabelQuery]:
+    """The metric as a gate takes it."""
+    metric = competition.metric
+    return partial(risk, **metric) if isinstance(metric, Mapping) else metric
+
+
+def metric_facts(competition: Competition, schema: Schema) -> BoundQuery:
+    """The question about made-up predictions: its units, and all of its description that is not the predictions'.
+
+    Raises:
+        QueryRejected: If the metric cannot be asked of such rows.
+    """
+    classes = schema.label_classes
+    value = classes[0] if classes else "" if schema.label_kind == "string" else 0.0
+    return metric_of(_maker(competition)).make(np.full(schema.rows, value), None).bind(schema)
+
+
+def check_metric(competition: Competition, schema: Schema) -> None:
+    """Check that submissions can be ranked by a metric.
+
+    Raises:
+        HoldoutRejected: If not. Nothing was created.
+    """
+    try:
+        metric_facts(competition, schema)
+    except QueryRejected as reason:
+        raise HoldoutRejected(reason.message.replace("nothing was charged", "nothing was created")) from None
+
+
+def _described(predictions: NDArray[Any] | None) -> dict[str, float]:
+    """Predictions in a few numbers."""
+    assert predictions is not None
+    counts = Counter(predictions.tolist()) if predictions.dtype.kind in "Ubiu" or _whole(predictions) else Counter()
+    if counts and len(counts) <= _MOST_CLASSES:
+        return {_class(value): float(count) for value, count in sorted(counts.items())}
+    if predictions.dtype.kind == "U":
+        return {"different": float(len(counts))}
+    return {"least": float(predictions.min()), "mean": float(predictions.mean()), "greatest": float(predictions.max())}
+
+
+def _whole(predictions: NDArray[Any]) -> bool:
+    return bool(np.all(predictions == np.floor(predictions)))
+
+
+def _class(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,142 @@
+"""Submissions of a competition, as the ledger keeps them: which one of each team is final, and whether more are taken.
+
+Receiving one is an entry of the chain with the source `SUBMISSION` and no charge; the end of taking them is one with
+the source `CLOSING`. So everything here follows from the entries alone. It is kept beside the mechanism's state, under
+the same seal, to be at hand in a transaction. The predictions themselves lie beside the sealed rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from everhold.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CLOSING", "LONGEST_TEAM", "SUBMISSION", "Submissions", "Team"]
+
+SUBMISSION = "submission"
+"""Source of the "answer" of an entry that is no question but receives a submission."""
+
+CLOSING = "closing"
+"""Source of the "answer" of an entry after which no submission is received."""
+
+LONGEST_TEAM = 100
+_MOST = 10**15
+_KEY = "submissions"
+_HEX = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """One team at one moment; all of it public but for the predictions themselves.
+
+    Attributes:
+        name: Its name.
+        final: SHA-256 of the predictions that stand for the team at the end.
+        latest: SHA-256 of those that were received last.
+        received: Submissions so far.
+    """
+
+    name: str
+    final: str
+    latest: str
+    received: int
+
+
+@dataclass(slots=True)
+class Submissions:
+    """All teams of a competition at one moment.
+
+    Attributes:
+        teams: In the order of their first submission.
+        closed: Whether no more are received.
+    """
+
+    teams: dict[str, Team] = field(default_factory=dict)
+    closed: bool = False
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Submissions:
+        """The submissions that a sealed state carries.
+
+        Raises:
+            IntegrityError: If they are not what everhold writes.
+        """
+        stored = state.get(_KEY)
+        if stored is None:
+            return cls()
+        try:
+            lines = [Team(*line) for line in stored["teams"]]
+            found = cls({line.name: line for line in lines}, stored["closed"])
+            sound = found._stored() == stored and all(map(_is_sound, lines)) and type(found.closed) is bool
+        except (KeyError, TypeError):
+            sound = False
+        if not sound:
+            raise IntegrityError(
+                "the submissions in the ledger's head are not what everhold wrote; expected an unaltered ledger; "
+                "nothing was charged; verify the ledger"
+            )
+        return found
+
+    @property
+    def acts(self) -> int:
+        """How many entries of the ledger they are."""
+        return sum(team.received for team in self.teams.values()) + self.closed
+
+    def _stored(self) -> dict[str, Any]:
+        teams = [[team.name, team.final, team.latest, team.received] for team in self.teams.values()]
+        return {"teams": teams, "closed": self.closed}
+
+    def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The state with these submissions in it; unchanged if there is none."""
+        return {**state, _KEY: self._stored()} if self.acts else dict(state)
+
+    def agree_with(self, state: Mapping[str, Any]) -> bool:
+        """Whether a head's state carries exactly these submissions."""
+        return bool(state.get(_KEY) == (self._stored() if self.acts else None))
+
+    def receive(self, team: str, predictions: str, *, final: bool) -> None:
+        """Take a submission; the first one of a team is final in any case.
+
+        Raises:
+            ValueError: If no more are received.
+        """
+        if self.closed:
+            raise ValueError("a submission was received after the end")
+        before = self.teams.get(team, Team(team, predictions, predictions, 0))
+        final = final or not before.received
+        self.teams[team] = replace(
+            before, final=predictions if final else before.final, latest=predictions, received=before.received + 1
+        )
+
+    def replay(self, description: Mapping[str, Any], source: object) -> None:
+        """Take one entry that receives a submission, or ends that.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        if source == CLOSING:
+            if self.closed:
+                raise ValueError("the submissions were closed twice")
+            self.closed = True
+            return
+        team, predictions, final = (description.get(name) for name in ("team", "predictions", "final"))
+        if not (_is_name(team) and _is_digest(predictions) and type(final) is bool):
+            raise ValueError("the submission is malformed")
+        self.receive(team, predictions, final=final)
+
+
+def _is_sound(team: Team) -> bool:
+    digests = _is_digest(team.final) and _is_digest(team.latest)
+    return _is_name(team.name) and digests and type(team.received) is int and 1 <= team.received <= _MOST
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and 1 <= len(value) <= LONGEST_TEAM and value.isprintable()
+
+
+def _is_digest(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) == 64 and _HEX.issuperset(value)

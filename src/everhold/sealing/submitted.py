@@ -1,0 +1,84 @@
+"""The predictions of a competition's submissions, kept in the holdout's private folder until the end.
+
+A file is written before the entry that receives the submission, under the SHA-256 of the predictions, which the entry
+names. So a submission that the ledger holds can always be scored, and the same predictions are kept once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import EverholdError, IntegrityError
+from everhold.sealing.sealed_arrays import packed, unpacked, write_durably
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["Submitted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The files of one holdout's submissions.
+
+    Attributes:
+        folder: The private folder of its rows.
+        holdout: Identifier of the holdout.
+    """
+
+    folder: Path
+    holdout: str
+    _key: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, folder: Path, *, holdout: str, seal_key: bytes) -> Submitted:
+        """The submissions whose files lie in this folder; nothing is read or written yet."""
+        return cls(folder, holdout, hmac.digest(seal_key, b"everhold submissions", "sha256"))
+
+    def keep(self, digest: str, predictions: NDArray[Any]) -> None:
+        """Write predictions durably, readable by their owner alone; what is there under their name is replaced.
+
+        Raises:
+            EverholdError: If they cannot be written.
+        """
+        path = self.folder / f"{secrets.token_hex(8)}.new"
+        try:
+            write_durably(path, packed({"predictions": predictions}, key=self._key, bound_to=self._bound_to(digest)))
+            path.replace(self._path(digest))
+        except OSError as fault:
+            path.unlink(missing_ok=True)
+            raise EverholdError(
+                f"the submission cannot be kept beside the sealed rows: {fault.strerror}; expected a writable folder "
+                "with room; nothing was received or charged; make room and submit again"
+            ) from None
+
+    def find(self, digest: str) -> NDArray[Any]:
+        """Predictions that were kept.
+
+        Raises:
+            IntegrityError: If their file is missing or was altered. Nothing is charged.
+        """
+        path = self._path(digest)
+        try:
+            content = path.read_bytes()
+        except OSError:
+            content = b""
+        arrays = unpacked(content, key=self._key, bound_to=self._bound_to(digest))
+        if arrays is None or "predictions" not in arrays:
+            what = "was altered" if content else "is missing"
+            raise IntegrityError(
+                f"the file {path.name} of a submission beside the sealed rows {what}; expected it as it was written; "
+                "nothing was told or charged; restore the backup of the folder"
+            )
+        return arrays["predictions"]
+
+    def _path(self, digest: str) -> Path:
+        return self.folder / f"submission-{digest}"
+
+    def _bound_to(self, digest: str) -> bytes:
+        return f"{self.holdout}\n{digest}\n".encode()
