@@ -23,8 +23,8 @@ _AnswerOption = Annotated[
     typer.Option(
         "--answer",
         metavar="ID=NAME",
-        help="Show this answer on the first page: 'sequence' or 'question' of the transcript, and a name for it. May be "
-        "given several times.",
+        help="Show this answer on the first page: 'sequence' or 'question' of the transcript, and a name for it. May "
+        "be given several times.",
     ),
 ]
 _TimestampOption = Annotated[
