@@ -1,4 +1,4 @@
-"""Answers that a certificate shows: only what the ledger holds, in the units and the direction in which it was asked."""
+"""Answers that a certificate shows: only what the ledger holds, in the direction in which it was asked."""
 
 from dataclasses import replace
 

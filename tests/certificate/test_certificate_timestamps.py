@@ -1,4 +1,4 @@
-"""A trusted time beside the signature: what is believed, what is refused, and what is said where nothing was checked."""
+"""A trusted time beside the signature: what is believed, what is refused, what is said where nothing was checked."""
 
 import base64
 import builtins

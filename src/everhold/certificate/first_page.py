@@ -64,7 +64,7 @@ def _answers(summary: Mapping[str, Any]) -> str:
 
 def _asked(fact: Mapping[str, Any]) -> str:
     entries = ", ".join(f"{number:,}" for number in fact["entries"])
-    where = f"{'entry' if len(fact['entries']) == 1 else 'entries'} {entries} of the ledger"
+    where = f"{'entry' if len(fact['entries']) == 1 else 'entries'} {entries}"
     return f"Asked: {fact['asked']} ({where})."
 
 
@@ -127,6 +127,7 @@ FIRST_PAGE_STYLE = """
   .everhold-certificate #everhold-summary { break-after: page; border-bottom: 0; padding: .2rem 0 0; }
   .everhold-certificate .lead { margin: .55rem 0 .05rem; font-size: 12.5pt; }
   .everhold-certificate .asked, .everhold-certificate .made, .everhold-certificate figcaption { font-size: 8pt; }
+  .everhold-certificate .asked { font-size: 7.5pt; }
   .everhold-certificate #everhold-summary p { margin-bottom: .25rem; }
   .everhold-certificate #everhold-summary p.lead { margin-bottom: 0; }
   .everhold-certificate h3 { font-size: 9.5pt; }

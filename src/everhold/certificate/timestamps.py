@@ -92,8 +92,8 @@ class TimestampAuthority:
             response: TimeStampResponse = _client().decode_timestamp_response(content)
         except ValueError:
             raise EverholdError(
-                f"what {brief(self.url)} answered is no reply of a time-stamping authority (RFC 3161); {_NOTHING}; "
-                "check the address"
+                f"what {brief(self.url)} answered is no reply of a time-stamping authority (RFC 3161) in strict DER; "
+                f"{_NOTHING}; check the address, or use another authority"
             ) from None
         return response
 
