@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from everhold.arguments import as_float, brief
 from everhold.diagnosis.questions import warn_of_questions, watch_over
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
+from everhold.questions.guesses import learned
 from everhold.questions.identity import behaviour_digest
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
@@ -158,6 +160,7 @@ class Preparation:
         """Guesses from the training rows where none are given, and procedures."""
         known = [self._with_training_values(question) for question in bound]
         totals, prepared = self.training_totals(known, plan=self.mechanism.queries), []
+        surprises = cache(self.surprises)
         for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
             trained = guess is None and place in totals
             if trained:
@@ -166,6 +169,8 @@ class Preparation:
                 scaled = self._own_guess(question, guess)
             procedure = self._procedure(known[place], own_guess=not trained)
             estimate = scaled if trained else -1
+            if trained and self.mechanism.needs_guess and not self.silent:
+                scaled = learned(scaled, question, surprises, self.mechanism.steps)
             prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure, estimate=estimate))
         return prepared
 
@@ -297,7 +302,7 @@ class Preparation:
             bound = query.bind(self.schema)
         if not part and (reason := self.mechanism.why_not(bound)):
             raise QueryRejected(reason)
-        if bound.sealed is not None and bound.sealed is bound.training:  # code, not an array of predictions
+        if bound.sealed is not None and not bound.by_position:  # code, not an array of predictions
             return self._tried(bound, bound.sealed)
         return bound
 
@@ -323,6 +328,8 @@ class Preparation:
         on_grid = None
         if table is not None:
             values = function.judge(outputs[0], table) if isinstance(function, EstimatedValues) else outputs[0]
+            if bound.training is not None and bound.training is not function:  # out of fold, by another model
+                values = bound.training(table)
             on_grid = to_grid(values, unit=self.mechanism.unit)
         described = {**bound.description, "on_public_rows": behaviour_digest(outputs)}
         yes_no = bound.yes_no or all(output.dtype == np.bool_ for output in outputs)
