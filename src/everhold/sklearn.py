@@ -8,6 +8,7 @@ and whatever was asked before is free.
 
 from __future__ import annotations
 
+import atexit
 import time
 import traceback
 import warnings
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import brief
-from everhold.errors import BudgetExhausted, EverholdWarning, warn_caller
+from everhold.charts.searches import search_chart
+from everhold.errors import BudgetExhausted, DependenceWarning, EverholdWarning, warn_caller
 from everhold.questions.models import CrossValidated, Judge, cross_validate, require_sklearn, splits_of
 
 require_sklearn("everhold.sklearn")
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Self
 
+    import altair as alt
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
@@ -194,7 +197,9 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         try:
             self._ask_all(judge, candidates, found, own=own)
         finally:
-            found.close()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of joblib: that tasks which nobody needs were cancelled
+                found.close()
         return self
 
     def _ask_all(self, judge: Judge, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
@@ -256,6 +261,15 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         check_is_fitted(self)
         return _signed(self.judge_, self.best_estimator_, X, y)
 
+    def chart(self) -> alt.LayerChart:
+        """Every configuration with the interval of its answer; needs the extra ``[plots]``."""
+        check_is_fitted(self)
+        metric = self.metric if isinstance(self.metric, str) else "metric"
+        columns = {"value": "answer", "low": "answer_low", "high": "answer_high", "source": "answer_source"}
+        count = len(self.cv_results_["params"])
+        lines = [{name: self.cv_results_[of][place].item() for name, of in columns.items()} for place in range(count)]
+        return search_chart(lines, metric=metric, title="What the holdout said of each configuration")
+
     predict = _delegated("predict", "Labels or numbers, by the best estimator.")
     predict_proba = _delegated("predict_proba", "Probabilities of the classes, by the best estimator.")
     predict_log_proba = _delegated("predict_log_proba", "Their logarithms, by the best estimator.")
@@ -315,7 +329,7 @@ class SealedScorer:
         """
         judge = Judge(self.metric, self.holdout.schema)
         guess = judge.score(judge.outputs(estimator, X), np.asarray(y))
-        answer = self.holdout.ask(judge.question(estimator), guess=guess, strict=True)
+        answer = _ask_with(self.holdout, judge.question(estimator), guess, strict=True)
         return float(answer.value) if judge.greater_is_better else -float(answer.value)
 
     def __deepcopy__(self, _: object) -> SealedScorer:
@@ -326,10 +340,23 @@ class SealedScorer:
         return _scorer, (opened, where, self.metric)
 
 
+def _ask_with(holdout: Holdout, question: Any, guess: float, *, strict: bool = False) -> Answer:
+    """Ask with a guess from other rows than the holdout's training rows.
+
+    The model may have been fitted on some of those: that it is better there looks like dependence, and is none.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DependenceWarning)
+        answer: Answer = holdout.ask(question, guess=guess, strict=strict)
+    return answer
+
+
 @lru_cache(maxsize=_SHARED_AT_ONCE)
 def _shared(opened: Callable[..., Holdout], where: tuple[Any, ...]) -> Holdout:
     """A holdout that all scorers of this process share: a search sends a new one with every task."""
-    return opened(*where)
+    holdout = opened(*where)
+    atexit.register(holdout.close)
+    return holdout
 
 
 def _scorer(opened: Callable[..., Holdout], where: tuple[Any, ...], metric: Any) -> SealedScorer:
@@ -395,8 +422,10 @@ def _asked(holdout: Holdout, judge: Judge, params: Mapping[str, Any], tried: Any
     if isinstance(tried, _Line):
         return replace(tried, params=params)
     start = time.perf_counter()
-    training = tried.outputs if own else None
-    answer = holdout.ask(judge.question(tried.model, training), guess=tried.score if training is None else None)
+    if own and tried.outputs is not None:
+        answer = holdout.ask(judge.question(tried.model, tried.outputs))
+    else:
+        answer = _ask_with(holdout, judge.question(tried.model), tried.score)
     seconds = time.perf_counter() - start
     return _Line(
         params, tried.scores, tried.fit_seconds, tried.score_seconds, tried.refit_seconds, answer, seconds

@@ -59,7 +59,8 @@ NOT_UNSEALABLE = (
 """Why a mechanism cannot be unsealed."""
 
 _AT_ONCE = 32  # questions whose values of all training rows are held in memory
-_MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
+_MOST_TRIED = 2_000  # training rows that a function is tried on in several orders
+_MOST_COMPARED = 10_000  # training rows for which an estimator's predictions are part of its identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,28 +325,34 @@ class Preparation:
     def _tried(self, bound: BoundQuery, function: RowFunction) -> BoundQuery:
         """A question that is code, tried on public rows; what it does there is part of its identity."""
         names = tuple(self.schema.asked) if bound.reads is None else bound.reads
-        outputs, table = self.observed(function, names)
+        out_of_fold = bound.training is not function  # by other models: not all of its own predictions are needed
+        outputs, table = self.observed(function, names, most=_MOST_COMPARED if out_of_fold else None)
         on_grid = None
-        if table is not None:
+        if self.training is not None and out_of_fold and bound.training is not None:
+            on_grid = to_grid(bound.training(self.training.table(names)), unit=self.mechanism.unit)
+        elif table is not None:
             values = function.judge(outputs[0], table) if isinstance(function, EstimatedValues) else outputs[0]
-            if bound.training is not None and bound.training is not function:  # out of fold, by another model
-                values = bound.training(table)
             on_grid = to_grid(values, unit=self.mechanism.unit)
+        if isinstance(function, EstimatedValues):
+            outputs = [output[:_MOST_COMPARED] for output in outputs]
         described = {**bound.description, "on_public_rows": behaviour_digest(outputs)}
         yes_no = bound.yes_no or all(output.dtype == np.bool_ for output in outputs)
         if isinstance(function, EstimatedValues):
             yes_no = bound.yes_no
         return replace(bound, description=described, training_values=on_grid, yes_no=yes_no)
 
-    def observed(self, function: RowFunction, names: Sequence[str]) -> tuple[list[NDArray[Any]], Table | None]:
+    def observed(
+        self, function: RowFunction, names: Sequence[str], *, most: int | None = None
+    ) -> tuple[list[NDArray[Any]], Table | None]:
         """What code gives for public rows, and these rows; None if they are made-up ones.
 
         Args:
             function: As it will be applied to the sealed rows.
             names: Columns that it reads.
+            most: Training rows that are enough of an estimator; None for all.
 
         Returns:
-            For all training rows, an estimator's predictions or a function's row values. Without training rows, for
+            For the training rows, an estimator's predictions or a function's row values. Without training rows, for
             made-up rows as far as it gives any.
 
         Raises:
@@ -355,14 +362,15 @@ class Preparation:
             kinds = {name: self.schema.columns[name] for name in names}
             return self._observed_on_made_up(function, made_up_rows(kinds), varied_rows(kinds)), None
         public = self.training.table(names)
-        most = {name: column[:_MOST_TRIED] for name, column in public.items()}
+        tried = {name: column[:_MOST_TRIED] for name, column in public.items()}
         if isinstance(function, EstimatedValues):
+            public = {name: column[:most] for name, column in public.items()}
             predictions = predicted(function, public)
-            check_rows_alone(function.predict, most, predictions[:_MOST_TRIED])
+            check_rows_alone(function.predict, tried, predictions[:_MOST_TRIED])
             return [predictions], public
         values = public_values(function, public, self.schema.training_rows)
         to_grid(values)
-        check_rows_alone(lambda rows: np.asarray(function(dict(rows))), most, values[:_MOST_TRIED])
+        check_rows_alone(lambda rows: np.asarray(function(dict(rows))), tried, values[:_MOST_TRIED])
         return [values], public
 
     def _observed_on_made_up(self, function: RowFunction, few: Table, many: Table) -> list[NDArray[Any]]:

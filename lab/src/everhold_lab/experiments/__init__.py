@@ -19,6 +19,7 @@ _PLACES = {
     "gates": "gates:Gates",
     "sharpness": "sharpness:Sharpness",
     "tuning-loop": "tuning_loop:TuningLoop",
+    "sealed-search": "sealed_search:SealedSearch",
 }
 
 
