@@ -36,7 +36,7 @@ from everhold.mechanisms import Mechanism, Promise
 from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
 from everhold.private_files import make_private
 from everhold.questions.means import Query
-from everhold.questions.models import cross_validated, open_rows
+from everhold.questions.models import cross_validated, no_false_alarms, open_rows
 from everhold.questions.question import Question
 from everhold.sealing.champions import Champions
 from everhold.sealing.configuration import (
@@ -494,7 +494,8 @@ class Holdout:
             QueryRejected: If there are no training rows or labels, or the metric cannot be asked; nothing was charged.
         """
         question, guess = cross_validated(self._desk.preparation, estimator, metric, cv=cv, features=features)
-        return self.ask(question, guess=guess, strict=strict, silent=silent)
+        with no_false_alarms():
+            return self.ask(question, guess=guess, strict=strict, silent=silent)
 
     def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
         """The training rows as estimators take them, in the types in which they will meet the sealed rows.

@@ -1,9 +1,9 @@
 """A search and a scorer for scikit-learn that ask a sealed holdout; needs the extra ``[sklearn]``.
 
 `SealedSearchCV` fits each configuration as `RandomizedSearchCV` does, fits it once more on all rows, and asks the
-holdout one question about that model, which cross-validation has made a guess for. `SealedScorer` goes wherever
-scikit-learn takes a scorer. What is asked and what it costs is written in the ledger alone: workers ask the same budget,
-and whatever was asked before is free.
+holdout one question about that model, for which cross-validation is the guess. `SealedScorer` goes wherever
+scikit-learn takes a scorer. What is asked and what it costs is in the ledger alone: workers ask the same budget, and
+whatever was asked before is free.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.charts.searches import search_chart
-from everhold.errors import BudgetExhausted, DependenceWarning, EverholdWarning, warn_caller
-from everhold.questions.models import CrossValidated, Judge, cross_validate, require_sklearn, splits_of
+from everhold.errors import BudgetExhausted, EverholdWarning, warn_caller
+from everhold.questions.models import CrossValidated, Judge, cross_validate, no_false_alarms, require_sklearn, splits_of
 
 require_sklearn("everhold.sklearn")
 
@@ -69,13 +69,12 @@ def _refitted_has(name: str) -> Callable[[SealedSearchCV], bool]:
 def _delegated(name: str, what: str) -> Any:
     """A method of the best estimator."""
 
-    @available_if(_refitted_has(name))  # type: ignore[untyped-decorator]
     def method(self: SealedSearchCV, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self)
         return getattr(self.best_estimator_, name)(X)
 
-    method.__doc__ = what
-    return method
+    method.__name__, method.__doc__ = name, what
+    return available_if(_refitted_has(name))(method)
 
 
 class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -329,7 +328,8 @@ class SealedScorer:
         """
         judge = Judge(self.metric, self.holdout.schema)
         guess = judge.score(judge.outputs(estimator, X), np.asarray(y))
-        answer = _ask_with(self.holdout, judge.question(estimator), guess, strict=True)
+        with no_false_alarms():
+            answer = self.holdout.ask(judge.question(estimator), guess=guess, strict=True)
         return float(answer.value) if judge.greater_is_better else -float(answer.value)
 
     def __deepcopy__(self, _: object) -> SealedScorer:
@@ -338,17 +338,6 @@ class SealedScorer:
     def __reduce__(self) -> tuple[Any, ...]:
         opened, where = self.holdout.__reduce__()
         return _scorer, (opened, where, self.metric)
-
-
-def _ask_with(holdout: Holdout, question: Any, guess: float, *, strict: bool = False) -> Answer:
-    """Ask with a guess from other rows than the holdout's training rows.
-
-    The model may have been fitted on some of those: that it is better there looks like dependence, and is none.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DependenceWarning)
-        answer: Answer = holdout.ask(question, guess=guess, strict=strict)
-    return answer
 
 
 @lru_cache(maxsize=_SHARED_AT_ONCE)
@@ -422,10 +411,9 @@ def _asked(holdout: Holdout, judge: Judge, params: Mapping[str, Any], tried: Any
     if isinstance(tried, _Line):
         return replace(tried, params=params)
     start = time.perf_counter()
-    if own and tried.outputs is not None:
-        answer = holdout.ask(judge.question(tried.model, tried.outputs))
-    else:
-        answer = _ask_with(holdout, judge.question(tried.model), tried.score)
+    training = tried.outputs if own else None
+    with no_false_alarms():
+        answer = holdout.ask(judge.question(tried.model, training), guess=tried.score if training is None else None)
     seconds = time.perf_counter() - start
     return _Line(
         params, tried.scores, tried.fit_seconds, tried.score_seconds, tried.refit_seconds, answer, seconds
@@ -453,7 +441,8 @@ def _table(lines: Sequence[_Line], *, greater: bool, error_score: Any) -> dict[s
     failed = np.array([line.answer is None for line in lines])
     scores[~failed] *= sign
     table: dict[str, Any] = {}
-    for name, seconds in (("fit", [line.fit_seconds for line in lines]), ("score", [line.score_seconds for line in lines])):
+    for name in ("fit", "score"):
+        seconds = [getattr(line, f"{name}_seconds") for line in lines]
         table |= {f"mean_{name}_time": np.mean(seconds, axis=1), f"std_{name}_time": np.std(seconds, axis=1)}
     table["refit_time"] = np.array([line.refit_seconds for line in lines])
     table |= _parameters([line.params for line in lines])

@@ -7,7 +7,9 @@ model's own predictions of the rows that it was fitted on are too good: a guess 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from importlib.util import find_spec
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from everhold.arguments import brief
-from everhold.errors import QueryRejected
+from everhold.errors import DependenceWarning, QueryRejected
 from everhold.questions.metrics import LabelQuery, accuracy, brier, error, matrix_of
 from everhold.questions.question import Question
 from everhold.questions.ranking_scores import RankingQuery
@@ -24,7 +26,7 @@ from everhold.questions.rates import f1_ratio, precision, recall
 from everhold.questions.shares import ShareQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "CrossValidated", "Judge", "cross_validate", "cross_validated", "groups_of", "open_rows", "require_sklearn",
-    "splits_of",
+    "CrossValidated", "Judge", "cross_validate", "cross_validated", "groups_of", "no_false_alarms", "open_rows",
+    "require_sklearn", "splits_of",
 ]  # fmt: skip
 
 ModelQuestion: TypeAlias = LabelQuery | ShareQuery | RankingQuery
@@ -70,8 +72,8 @@ class Judge:
         made = make(model) if callable(make) else None
         if not isinstance(made, LabelQuery | ShareQuery | RankingQuery):
             raise QueryRejected(
-                f"the metric is {brief(self.metric)}; expected one of {', '.join(map(repr, _NAMED))}, or a function from "
-                "a model to a question about its predictions, such as partial(eh.risk, loss='absolute', high=60); "
+                f"the metric is {brief(self.metric)}; expected one of {', '.join(map(repr, _NAMED))}, or a function "
+                "from a model to a question about its predictions, such as partial(eh.risk, loss='absolute', high=60); "
                 "nothing was charged"
             )
         return made if training is None else _through(made, lambda query: _changed(query, training=training))
@@ -298,6 +300,17 @@ def groups_of(preparation: Preparation) -> NDArray[Any] | None:
     """The group of each training row; None where the dependence names no column of groups."""
     column = preparation.mechanism.dependence.group_column
     return None if column is None or preparation.training is None else preparation.training.table((column,))[column]
+
+
+@contextmanager
+def no_false_alarms() -> Iterator[None]:
+    """Warn of no dependence that comes from the models: they differ from fold to fold, or have seen some of the rows.
+
+    What the columns say of the rows themselves was told when they were sealed; see `Holdout.diagnose`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DependenceWarning)
+        yield
 
 
 def require_sklearn(who: str) -> None:
