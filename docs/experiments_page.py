@@ -23,6 +23,7 @@ SHOWN = {
     "sharpness": (),
     "tuning-loop": (),
     "leaderboard": (),
+    "sealed-search": (),
 }
 """The pictures on the page; the others are in the report of whoever runs the lab."""
 

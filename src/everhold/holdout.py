@@ -42,6 +42,7 @@ from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak
 from everhold.private_files import make_private
 from everhold.progress import progress
 from everhold.questions.means import Query
+from everhold.questions.models import cross_validated, no_false_alarms, open_rows
 from everhold.questions.question import Question
 from everhold.sealing.champions import Champions
 from everhold.sealing.competition import Competition
@@ -70,9 +71,11 @@ from everhold.sealing.table import StoredRows
 from everhold.values.base import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Self
+
+    from numpy.typing import NDArray
 
     from everhold.asking.leaderboard import Leaderboard
     from everhold.asking.received import FormatReport, Submission
@@ -331,6 +334,17 @@ class Holdout:
             + html_table([{name: row.get(name) for name in _GLANCE} for row in latest])
         )
 
+    def __copy__(self) -> Self:
+        view = object.__new__(type(self))
+        vars(view).update(vars(self))
+        return view
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self  # a handle: whoever copies what holds it asks the same ledger
+
+    def __reduce__(self) -> tuple[Callable[..., Holdout], tuple[type[Holdout], str, str, str | None]]:
+        return _opened, (type(self), self._desk.store.url, self._desk.record.name, self._desk.analyst)
+
     def close(self) -> None:
         """Close the database and the engine."""
         self._desk.close()
@@ -494,6 +508,48 @@ class Holdout:
         """
         self._check_questions()
         return self._desk.ask(self._preparation(silent).ready(question, guess, tolerance), strict=strict)
+
+    def evaluate(
+        self, estimator: Any, metric: Any = "accuracy", *, cv: Any = 5, features: Sequence[str] | None = None,
+        strict: bool = False, silent: bool = False,
+    ) -> Any:  # fmt: skip
+        """Fit an estimator on the training rows and ask how good it is; cross-validation makes the guess.
+
+        Args:
+            estimator: Of scikit-learn, or what looks like one. It is fitted in place on all training rows; clones of it
+                are fitted on parts of them.
+            metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"``, ``"f1"``, or a function
+                from a model to a question about its predictions, such as
+                ``functools.partial(eh.risk, loss="absolute", high=60)``.
+            cv: A number of folds, or a splitter of scikit-learn. A number keeps groups together where the dependence
+                names their column, and classes in proportion.
+            features: Columns to fit on; by default those of `training_rows`.
+            strict: As for `ask`.
+            silent: As for `ask`.
+
+        Returns:
+            The answer to one question. The same estimator fitted to the same model again is a repeated question.
+
+        Raises:
+            QueryRejected: If there are no training rows or labels, or the metric cannot be asked; nothing was charged.
+        """
+        question, guess = cross_validated(self._desk.preparation, estimator, metric, cv=cv, features=features)
+        with no_false_alarms():
+            return self.ask(question, guess=guess, strict=strict, silent=silent)
+
+    def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
+        """The training rows as estimators take them, in the types in which they will meet the sealed rows.
+
+        Args:
+            features: Columns; by default all but the label, the row ids and what names groups of rows.
+
+        Returns:
+            A pandas data frame of features, and an array of labels: ``model.fit(*holdout.training_rows())``.
+
+        Raises:
+            QueryRejected: If there are no training rows, no labels, or no such column.
+        """
+        return open_rows(self._desk.preparation, features)
 
     def _preparation(self, silent: bool) -> Preparation:
         return self._desk.preparation.silently() if silent else self._desk.preparation
@@ -781,3 +837,9 @@ class Holdout:
             competition=None if self._competition is None else certified_competition(self._contest()),
             timestamp=stamper,
         )  # fmt: skip
+
+
+def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -> Holdout:
+    """A holdout that was pickled: nothing but its address and its names travelled."""
+    holdout = kind.open(storage, name)
+    return holdout if analyst is None else holdout.analyst(analyst)

@@ -87,6 +87,11 @@ class LedgerStore:
     def __repr__(self) -> str:
         return f"LedgerStore({str(self._database.path)!r})"
 
+    @property
+    def url(self) -> str:
+        """The address of the database, with an absolute path."""
+        return f"sqlite:///{self._database.path}"
+
     def __reduce__(self) -> tuple[Callable[..., LedgerStore], tuple[Path, float]]:
         return _opened, (self._database.path, self._database.patience)
 

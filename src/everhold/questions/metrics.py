@@ -24,7 +24,7 @@ from everhold.values.base import BoundQuery, RowFunction, Schema, Table, same_le
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EstimatedValues", "LabelQuery", "PredictionQuery", "accuracy", "brier", "error"]
+__all__ = ["EstimatedValues", "LabelQuery", "PredictionQuery", "accuracy", "brier", "error", "matrix_of"]
 
 
 class Metric(Enum):
@@ -62,7 +62,8 @@ class LabelQuery(Query):
     Attributes:
         predictions: One prediction per sealed row, in the order of the rows; a table of predictions with row ids; a
             fitted estimator; or, for accuracy, error and the Brier score, a rule.
-        training: Predictions for the training rows, for the guess; an estimator or a rule needs none.
+        training: Predictions for the training rows, for the guess; of an estimator those that it made out of fold, by
+            default its own; a rule needs none.
     """
 
     __slots__ = ()
@@ -110,11 +111,14 @@ class LabelQuery(Query):
     def _of_arrays(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
         label = schema.label or ""
         sealed = self._usable(self.predictions, schema.rows, schema, what="the predictions")
-        training: RowFunction | None = None
-        if self.training is not None and schema.training_rows:
-            known = self._usable(self.training, schema.training_rows, schema, what="the training predictions")
-            training = self._against(known, label)
-        return {"predictions": _digest(sealed)}, self._against(sealed, label), training, (label,)
+        return {"predictions": _digest(sealed)}, self._against(sealed, label), self._given_training(schema), (label,)
+
+    def _given_training(self, schema: Schema) -> RowFunction | None:
+        """Row values of the training rows, from predictions that were handed in; None without."""
+        if self.training is None or not schema.training_rows:
+            return None
+        known = self._usable(self.training, schema.training_rows, schema, what="the training predictions")
+        return self._against(known, schema.label or "")
 
     def given(self, schema: Schema) -> NDArray[Any] | None:
         """Checked predictions for the sealed rows, plain numbers or text; None where something else makes them."""
@@ -153,7 +157,7 @@ class LabelQuery(Query):
         what = "the estimator's predictions"
 
         def predict(table: Table) -> NDArray[Any]:
-            predicted = self._predict(_matrix(table, features, framed=named is not None))
+            predicted = self.outputs(matrix_of(table, features, framed=named is not None))
             return self._checked(predicted, len(table[label]), schema, what=what)
 
         values = EstimatedValues(
@@ -163,9 +167,10 @@ class LabelQuery(Query):
             everywhere=self._bounded,
         )
         identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new question
-        return {"estimator": identity}, values, values, reads
+        return {"estimator": identity}, values, self._given_training(schema) or values, reads
 
-    def _predict(self, features: Any) -> Any:
+    def outputs(self, features: Any) -> Any:
+        """What the estimator says of rows that is held against their labels: labels, or probabilities of label 1."""
         if self._of_probabilities:
             return probabilities(self.predictions, features)
         return self.predictions.predict(features)
@@ -199,7 +204,7 @@ class PredictionQuery(LabelQuery):
     Attributes:
         metric: How a prediction is held against the label.
         predictions: One prediction per sealed row, in the order of the rows, or a fitted estimator.
-        training: One prediction per training row, for the guess; an estimator needs none.
+        training: One prediction per training row, for the guess; by default the estimator's own.
         complement: Whether the answer is 1 minus the mean.
     """
 
@@ -266,7 +271,7 @@ class PredictionQuery(LabelQuery):
         return lambda table: np.asarray(predictions == table[label])
 
 
-def _matrix(table: Table, features: tuple[str, ...], *, framed: bool) -> Any:
+def matrix_of(table: Table, features: tuple[str, ...], *, framed: bool) -> Any:
     """Features as the estimator saw them when it was fitted: a data frame, or a plain matrix."""
     if not framed:
         return np.column_stack([table[name] for name in features])
@@ -305,7 +310,8 @@ def accuracy(predictions: Any, *, training: Any = None) -> PredictionQuery:
             Arrow table or a mapping from names to arrays) with the column of row ids and one of predictions, in any
             order; a fitted estimator with ``predict``, which also makes the training estimate; or a rule, an
             expression over the features such as ``"dep_delay > 10"``, which says label 1 where it is true.
-        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table. Of an estimator
+            that was fitted on these rows those of cross-validation are the better guess; see `Holdout.evaluate`.
 
     Examples:
         >>> accuracy([1, 0, 1]).metric

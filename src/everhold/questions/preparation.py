@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from everhold.diagnosis.questions import warn_of_questions, watch_over
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.progress import progress
+from everhold.questions.guesses import learned
 from everhold.questions.identity import behaviour_digest
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
@@ -58,7 +60,8 @@ NOT_UNSEALABLE = (
 """Why a mechanism cannot be unsealed."""
 
 _AT_ONCE = 32  # questions whose values of all training rows are held in memory
-_MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
+_MOST_TRIED = 2_000  # training rows that a function is tried on in several orders
+_MOST_COMPARED = 10_000  # training rows for which an estimator's predictions are part of its identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,7 @@ class Preparation:
         """Guesses from the training rows where none are given, and procedures."""
         known = [self._with_training_values(question) for question in bound]
         totals, prepared = self.training_totals(known, plan=self.mechanism.queries), []
+        surprises = cache(self.surprises)
         for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
             trained = guess is None and place in totals
             if trained:
@@ -179,6 +183,8 @@ class Preparation:
                 scaled = self._own_guess(question, guess)
             procedure = self._procedure(known[place], own_guess=not trained)
             estimate = scaled if trained else -1
+            if trained and self.mechanism.needs_guess and not self.silent:
+                scaled = learned(scaled, question, surprises, self.mechanism.steps)
             prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure, estimate=estimate))
         return prepared
 
@@ -310,7 +316,7 @@ class Preparation:
             bound = query.bind(self.schema)
         if not part and (reason := self.mechanism.why_not(bound)):
             raise QueryRejected(reason)
-        if bound.sealed is not None and bound.sealed is bound.training:  # code, not an array of predictions
+        if bound.sealed is not None and not bound.by_position:  # code, not an array of predictions
             return self._tried(bound, bound.sealed)
         return bound
 
@@ -332,26 +338,34 @@ class Preparation:
     def _tried(self, bound: BoundQuery, function: RowFunction) -> BoundQuery:
         """A question that is code, tried on public rows; what it does there is part of its identity."""
         names = tuple(self.schema.asked) if bound.reads is None else bound.reads
-        outputs, table = self.observed(function, names)
+        out_of_fold = bound.training is not function  # by other models: not all of its own predictions are needed
+        outputs, table = self.observed(function, names, most=_MOST_COMPARED if out_of_fold else None)
         on_grid = None
-        if table is not None:
+        if self.training is not None and out_of_fold and bound.training is not None:
+            on_grid = to_grid(bound.training(self.training.table(names)), unit=self.mechanism.unit)
+        elif table is not None:
             values = function.judge(outputs[0], table) if isinstance(function, EstimatedValues) else outputs[0]
             on_grid = to_grid(values, unit=self.mechanism.unit)
+        if isinstance(function, EstimatedValues):
+            outputs = [output[:_MOST_COMPARED] for output in outputs]
         described = {**bound.description, "on_public_rows": behaviour_digest(outputs)}
         yes_no = bound.yes_no or all(output.dtype == np.bool_ for output in outputs)
         if isinstance(function, EstimatedValues):
             yes_no = bound.yes_no
         return replace(bound, description=described, training_values=on_grid, yes_no=yes_no)
 
-    def observed(self, function: RowFunction, names: Sequence[str]) -> tuple[list[NDArray[Any]], Table | None]:
+    def observed(
+        self, function: RowFunction, names: Sequence[str], *, most: int | None = None
+    ) -> tuple[list[NDArray[Any]], Table | None]:
         """What code gives for public rows, and these rows; None if they are made-up ones.
 
         Args:
             function: As it will be applied to the sealed rows.
             names: Columns that it reads.
+            most: Training rows that are enough of an estimator; None for all.
 
         Returns:
-            For all training rows, an estimator's predictions or a function's row values. Without training rows, for
+            For the training rows, an estimator's predictions or a function's row values. Without training rows, for
             made-up rows as far as it gives any.
 
         Raises:
@@ -361,14 +375,15 @@ class Preparation:
             kinds = {name: self.schema.columns[name] for name in names}
             return self._observed_on_made_up(function, made_up_rows(kinds), varied_rows(kinds)), None
         public = self.training.table(names)
-        most = {name: column[:_MOST_TRIED] for name, column in public.items()}
+        tried = {name: column[:_MOST_TRIED] for name, column in public.items()}
         if isinstance(function, EstimatedValues):
+            public = {name: column[:most] for name, column in public.items()}
             predictions = predicted(function, public)
-            check_rows_alone(function.predict, most, predictions[:_MOST_TRIED])
+            check_rows_alone(function.predict, tried, predictions[:_MOST_TRIED])
             return [predictions], public
         values = public_values(function, public, self.schema.training_rows)
         to_grid(values)
-        check_rows_alone(lambda rows: np.asarray(function(dict(rows))), most, values[:_MOST_TRIED])
+        check_rows_alone(lambda rows: np.asarray(function(dict(rows))), tried, values[:_MOST_TRIED])
         return [values], public
 
     def _observed_on_made_up(self, function: RowFunction, few: Table, many: Table) -> list[NDArray[Any]]:

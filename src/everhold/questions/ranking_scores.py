@@ -102,7 +102,7 @@ class _Pairs(LabelQuery):
     Attributes:
         predictions: One prediction per sealed row, in the order of the rows, or a fitted estimator.
         kind: ``"auc"`` takes any scores, ``"f1"`` predicted labels.
-        training: One prediction per training row, for the guess; an estimator needs none.
+        training: One prediction per training row, for the guess; by default the estimator's own.
     """
 
     predictions: Any
@@ -134,7 +134,8 @@ class _Pairs(LabelQuery):
             raise QueryRejected(f"{what} are not all of the right kind; expected {wanted}; nothing was charged")
         return array
 
-    def _predict(self, features: Any) -> Any:
+    def outputs(self, features: Any) -> Any:
+        """See `LabelQuery.outputs`: labels for F1, any scores for AUC."""
         model = self.predictions
         if self.kind == "f1":
             return model.predict(features)
@@ -195,14 +196,14 @@ class RankingQuery(StatisticQuery):
         if function is None or training is None:
             return None
         pairs = sealed_values(function, training.table(names), training.rows, (2,))
-        return lambda places: self._of_pairs(pairs[places], Fraction(len(places), rows))
+        return lambda places: self.of_pairs(pairs[places], Fraction(len(places), rows))
 
     def _value(self, function: RowFunction, sealed: StoredRows, names: Sequence[str], *, by_position: bool) -> Fraction:
         if by_position:
-            return self._of_pairs(sealed_values(function, sealed.table(names), sealed.rows, (2,)))
-        return self._of_pairs(sealed.values_of_code(function, names, (2,)))
+            return self.of_pairs(sealed_values(function, sealed.table(names), sealed.rows, (2,)))
+        return self.of_pairs(sealed.values_of_code(function, names, (2,)))
 
-    def _of_pairs(self, found: NDArray[Any], share: Fraction = _ALL) -> Fraction:
+    def of_pairs(self, found: NDArray[Any], share: Fraction = _ALL) -> Fraction:
         """A row on which an estimator fails counts as a negative row with the score 0: it moves no other row."""
         pairs = np.nan_to_num(found.astype(np.float64), nan=-np.inf)
         numbers = {

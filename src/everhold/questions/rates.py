@@ -32,7 +32,7 @@ class CountQuery(LabelQuery):
         counted: ``"hits"``, rows that are predicted 1 and are; ``"predicted"`` or ``"actual"``, rows that are predicted
             1, or are; ``"mean_positives"``, half of the two together, so a hit counts 1, a miss or a false alarm 1/2.
         predictions: One prediction per sealed row, in the order of the rows; a table with row ids; or an estimator.
-        training: One prediction per training row, for the guess; an estimator needs none.
+        training: One prediction per training row, for the guess; by default the estimator's own.
     """
 
     counted: Counted

@@ -49,7 +49,7 @@ class RiskQuery(LabelQuery):
         predictions: One prediction per sealed row, in the order of the rows; a table with row ids; or an estimator.
         low: Losses below count as this; nan and rows on which a function fails do, too.
         high: Losses above count as this; None for the largest possible one, where there is one.
-        training: One prediction per training row, for the guess; an estimator needs none.
+        training: One prediction per training row, for the guess; by default the estimator's own.
         name: Functions of one name that do the same are one loss. Without a name every new object is a new question.
     """
 

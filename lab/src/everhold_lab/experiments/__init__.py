@@ -20,6 +20,7 @@ _PLACES = {
     "sharpness": "sharpness:Sharpness",
     "tuning-loop": "tuning_loop:TuningLoop",
     "leaderboard": "competitions:Competitions",
+    "sealed-search": "sealed_search:SealedSearch",
 }
 
 

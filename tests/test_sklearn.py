@@ -1,0 +1,303 @@
+"""The search and the scorer for scikit-learn, against scikit-learn itself."""
+
+import pickle
+import warnings
+from functools import partial
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import (
+    GridSearchCV,
+    RandomizedSearchCV,
+    ShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn_samples import ROWS, SPACE, TREE, Confirming, Diligent, create, mechanism, points
+
+import everhold as eh
+from everhold import BudgetExhausted, EverholdWarning, QueryRejected
+from everhold.sklearn import SealedScorer, SealedSearchCV
+
+
+@pytest.fixture
+def holdout(tmp_path):
+    with create(tmp_path) as made:
+        yield made
+
+
+def search_of(holdout, **options):
+    return SealedSearchCV(TREE, SPACE, holdout=holdout, **{"n_iter": 4, "cv": 3, "random_state": 0, **options})
+
+
+def test_one_question_for_each_configuration(holdout):
+    before = holdout.remaining["questions"]
+    search = search_of(holdout).fit(*holdout.training_rows())
+    assert before - holdout.remaining["questions"] == len(search.cv_results_["params"]) == 4
+    assert len(holdout.transcript()) == 4
+    assert not search.budget_ended_
+
+
+def test_scores_are_those_of_the_plain_search(holdout):
+    rows, labels = holdout.training_rows()
+    plain = RandomizedSearchCV(TREE, SPACE, n_iter=4, cv=3, random_state=0).fit(rows, labels)
+    ours = search_of(holdout).fit(rows, labels)
+    assert ours.cv_results_["params"] == plain.cv_results_["params"]
+    for name in ("split0_test_score", "split2_test_score", "mean_test_score", "std_test_score"):
+        assert ours.cv_results_[name] == pytest.approx(plain.cv_results_[name], abs=1e-12)
+    assert ours.cv_results_["rank_test_score"].tolist() == plain.cv_results_["rank_test_score"].tolist()
+    missing = {name for name in plain.cv_results_ if name not in ours.cv_results_}
+    assert missing == set()
+
+
+def test_the_answer_is_about_the_model_that_is_handed_over(holdout):
+    search = search_of(holdout).fit(*holdout.training_rows())
+    again = holdout.ask(eh.accuracy(search.best_estimator_))
+    assert again.repeated
+    assert again.to_dict() | {"remaining": 0} == search.best_answer_.to_dict() | {"remaining": 0}
+
+
+def test_the_best_one_is_the_one_that_is_proved_to_be_best(holdout):
+    search = search_of(holdout, n_iter=8).fit(*holdout.training_rows())
+    lows = search.cv_results_["answer_low"]
+    assert search.best_index_ == int(np.argmax(lows)) == int(np.argmin(search.cv_results_["rank_answer"]))
+    assert lows[search.best_index_] > np.min(lows)
+    fresh = points(9)
+    truth = np.mean(search.predict(holdout.training_rows()[0].assign(a=fresh["a"], b=fresh["b"])) == fresh["y"])
+    assert search.best_answer_.low <= truth <= search.best_answer_.high
+
+
+def test_a_loss_is_better_when_it_is_lower(holdout):
+    rows, labels = holdout.training_rows()
+    error = search_of(holdout, metric="error", n_iter=6).fit(rows, labels)
+    accuracy = search_of(holdout, n_iter=6).fit(rows, labels)  # the same questions the other way round: all are free
+    assert holdout.remaining["questions"] == 54
+    assert error.best_params_ == accuracy.best_params_
+    assert error.best_score_ == pytest.approx(accuracy.best_score_ - 1.0)
+    assert np.all(error.cv_results_["mean_test_score"] <= 0.0)
+    assert np.all(error.cv_results_["answer"] >= 0.0)
+    assert error.score(rows, labels) == pytest.approx(accuracy.score(rows, labels) - 1.0)
+
+
+def test_whoever_selects_gets_the_table_and_any_of_the_models(holdout):
+    rows, labels = holdout.training_rows()
+    search = search_of(holdout, refit=lambda results: int(np.argmin(results["answer"]))).fit(rows, labels)
+    assert search.best_score_ == np.min(search.cv_results_["answer"])
+    assert search.best_estimator_.get_params()["max_depth"] == search.best_params_["max_depth"]
+    with pytest.raises(ValueError, match="configuration 4 is the best; expected a whole number from 0 to 3"):
+        search_of(holdout, refit=lambda results: 4).fit(rows, labels)
+
+
+def test_without_refit_there_is_a_table_and_no_model(holdout):
+    search = search_of(holdout, refit=False).fit(*holdout.training_rows())
+    assert len(search.answers_) == 4
+    assert not hasattr(search, "best_estimator_")
+    with pytest.raises(AttributeError, match="has no attribute 'predict'"):
+        search.predict(holdout.training_rows()[0])
+
+
+def test_it_stops_when_the_budget_ends_and_says_so(tmp_path):
+    with create(tmp_path, mechanism=mechanism(queries=5)) as holdout:
+        rows, labels = holdout.training_rows()
+        with pytest.warns(EverholdWarning, match=r"the budget ended after (\d+) of 300 configurations"):
+            search = search_of(holdout, n_iter=300, cv=2).fit(rows, labels)
+        answered = len(search.cv_results_["params"])
+        assert 5 <= answered < 300
+        assert answered == len(holdout.transcript())
+        assert search.budget_ended_
+        assert search.best_answer_ in search.answers_
+        assert not any(answer.refused for answer in search.answers_)
+        with pytest.raises(BudgetExhausted, match="does not surely pay for a single configuration"):
+            search_of(holdout, random_state=77, metric="brier").fit(rows, labels)
+        assert len(holdout.transcript()) == answered
+
+
+def test_a_search_that_is_run_again_is_free_also_by_workers(holdout):
+    rows, labels = holdout.training_rows()
+    first = search_of(holdout).fit(rows, labels)
+    left = holdout.remaining
+    again = search_of(holdout, n_jobs=2).fit(rows, labels)
+    assert holdout.remaining == left
+    assert all(answer.repeated for answer in again.answers_)
+    assert again.cv_results_["answer"].tolist() == first.cv_results_["answer"].tolist()
+
+
+def test_what_a_killed_worker_had_asked_is_kept(holdout):
+    rows, labels = holdout.training_rows()
+    space = [{"max_depth": [1, 2, 3]}, {"dies": [True]}]
+    search = SealedSearchCV(Diligent(random_state=0), space, holdout=holdout, n_iter=4, cv=2, random_state=3, n_jobs=2)
+    with pytest.raises(joblib.externals.loky.process_executor.TerminatedWorkerError):
+        search.fit(rows, labels)
+    asked = len(holdout.transcript())
+    healthy = clone(search).set_params(param_distributions={"max_depth": [1, 2, 3]}, n_iter=3, n_jobs=None)
+    healthy.fit(rows, labels)
+    assert len(holdout.transcript()) == 3
+    assert sum(answer.repeated for answer in healthy.answers_) == asked
+
+
+def test_pipelines_and_parameters_that_only_some_have(holdout):
+    pipeline = Pipeline([("scale", StandardScaler()), ("model", LogisticRegression())])
+    space = [{"model": [LogisticRegression()], "model__C": [0.1, 1.0]}, {"model": [TREE], "model__max_depth": [3]}]
+    search = SealedSearchCV(pipeline, space, holdout=holdout, n_iter=3, cv=2, random_state=0)
+    search.fit(*holdout.training_rows())
+    assert search.best_params_["model__max_depth"] == 3
+    assert np.ma.getmaskarray(search.cv_results_["param_model__C"]).sum() == 1
+    assert list(search.feature_names_in_) == ["a", "b"]
+    assert search.classes_.tolist() == [0, 1]
+    assert search.n_features_in_ == 2
+
+
+def test_a_configuration_that_cannot_be_fitted_is_not_asked_about(holdout):
+    rows, labels = holdout.training_rows()
+    space = {"max_depth": [2, -1]}
+    with pytest.warns(FitFailedWarning, match="1 of 2 configurations could not be fitted, and were not asked about"):
+        search = SealedSearchCV(TREE, space, holdout=holdout, n_iter=2, cv=2, random_state=0).fit(rows, labels)
+    assert len(holdout.transcript()) == 1
+    assert search.best_params_ == {"max_depth": 2}
+    assert sorted(search.cv_results_["answer_source"]) == ["failed", "training"]
+    with pytest.raises(ValueError, match="max_depth"):
+        SealedSearchCV(TREE, space, holdout=holdout, n_iter=2, cv=2, error_score="raise").fit(rows, labels)
+    with pytest.raises(ValueError, match="1 of 1 configurations could not be fitted"):
+        SealedSearchCV(TREE, {"max_depth": [-1]}, holdout=holdout, n_iter=1, cv=2).fit(rows, labels)
+
+
+def test_clones_and_pickles_ask_the_same_holdout(holdout):
+    search = search_of(holdout)
+    assert clone(search).holdout is holdout
+    fitted = search.fit(*holdout.training_rows())
+    thawed = pickle.loads(pickle.dumps(fitted))
+    with thawed.holdout as other:
+        assert other is not holdout
+        assert other.remaining == holdout.remaining
+        assert np.array_equal(thawed.predict(holdout.training_rows()[0]), fitted.predict(holdout.training_rows()[0]))
+    with pytest.raises(NotFittedError):
+        clone(fitted).predict(holdout.training_rows()[0])
+
+
+def test_an_analyst_pays_from_their_allotment(holdout):
+    holdout.allot("ann", questions=3)
+    ann = holdout.analyst("ann")
+    with pytest.warns(EverholdWarning, match="the budget ended after 3 of 5"):
+        search_of(ann, n_iter=5).fit(*holdout.training_rows())
+    assert ann.remaining["questions"] == 0
+    assert holdout.remaining["questions"] == 57
+
+
+def test_rows_of_ones_own_make_guesses_of_ones_own(holdout):
+    rows, labels = points(5), points(5)["y"]
+    frame = holdout.training_rows()[0].assign(a=rows["a"], b=rows["b"])
+    search = search_of(holdout).fit(frame, labels)
+    assert set(search.cv_results_["answer_source"]) <= {"guess", "holdout"}
+    weighted = search_of(holdout, n_iter=2).fit(frame, labels, sample_weight=np.linspace(0.0, 1.0, ROWS))
+    assert weighted.cv_results_["mean_test_score"].tolist() != search.cv_results_["mean_test_score"][:2].tolist()
+
+
+def test_folds_keep_the_groups_of_the_holdout_together(tmp_path):
+    patients = np.repeat(np.arange(400), 5)
+    tables = [{**points(seed), "patient": patients + 1_000 * seed} for seed in (0, 1)]
+    wish = {"mechanism": "guess_and_check", "queries": 20, "overfits": 1, "dependence": eh.Groups("patient")}
+    with create(tmp_path, holdout=tables[0], training=tables[1], **wish) as holdout:
+        search = search_of(holdout, n_iter=1, cv=4)
+        rows, labels = holdout.training_rows()
+        assert "patient" not in rows
+        search.fit(rows, labels)
+        folds = list(StratifiedGroupKFold(4).split(rows, labels, patients))
+        grouped = clone(search).set_params(cv=folds).fit(rows, labels)
+        folds = list(StratifiedKFold(4).split(rows, labels))
+        plain = clone(search).set_params(cv=folds).fit(rows, labels)
+        scores = [found.cv_results_["split1_test_score"].tolist() for found in (search, grouped, plain)]
+        assert scores[0] == scores[1] != scores[2]
+        assert holdout.evaluate(clone(search.best_estimator_), cv=4).repeated
+
+
+def test_regressors_need_a_range(tmp_path):
+    rng = np.random.default_rng(0)
+    tables = [{"a": x, "y": 2.0 * x + rng.normal(size=ROWS)} for x in rng.normal(size=(2, ROWS))]
+    with create(tmp_path, holdout=tables[0], training=tables[1]) as holdout:
+        metric = partial(eh.risk, loss="absolute", high=10.0)
+        search = SealedSearchCV(Ridge(), {"alpha": [1.0, 1e5]}, holdout=holdout, metric=metric, n_iter=2, cv=3)
+        search.fit(*holdout.training_rows())
+        assert search.best_params_ == {"alpha": 1.0}
+        assert search.best_answer_.low <= np.sqrt(2.0 / np.pi) <= search.best_answer_.high
+        assert search.best_score_ == -search.best_answer_.value
+        with pytest.raises(QueryRejected, match="the metric is 'mse'; expected one of 'accuracy'"):
+            search.set_params(metric="mse").fit(*holdout.training_rows())
+
+
+def test_scikit_learns_own_checks():
+    """With a stand-in that confirms every guess: scikit-learn's tables are not those of any holdout."""
+    space, options = {"C": [0.1, 1.0]}, {"n_iter": 2, "cv": 2, "error_score": "raise"}
+    search = SealedSearchCV(LogisticRegression(), space, holdout=Confirming(), **options)
+    none = {"check_classifiers_classes": "it has labels of two kinds, and those of one holdout are of one"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = check_estimator(search, on_fail=None, on_skip=None, expected_failed_checks=none)
+    failed = {line["check_name"]: line["exception"] for line in found if line["status"] == "failed"}
+    assert failed == {}
+    assert sum(line["status"] == "passed" for line in found) > 30
+
+
+def test_the_scorer_asks_once_for_each_model(holdout):
+    rows, labels = holdout.training_rows()
+    once = ShuffleSplit(n_splits=1, test_size=0.3, random_state=0)
+    scorer = SealedScorer(holdout)
+    search = RandomizedSearchCV(TREE, SPACE, n_iter=3, cv=once, scoring=scorer, return_train_score=True, random_state=0)
+    search.fit(rows, labels)
+    assert len(holdout.transcript()) == 3
+    assert search.cv_results_["mean_train_score"].tolist() == search.cv_results_["mean_test_score"].tolist()
+    assert cross_val_score(TREE, rows, labels, cv=4, scoring=scorer).shape == (4,)
+    assert len(holdout.transcript()) == 7
+
+
+def test_workers_share_the_budget_of_the_scorer(holdout):
+    rows, labels = holdout.training_rows()
+    grid = {"max_depth": [1, 2, 3, 4]}
+    search = GridSearchCV(TREE, grid, cv=2, scoring=SealedScorer(holdout, "error"), n_jobs=2, error_score="raise")
+    search.fit(rows, labels)
+    assert holdout.remaining["questions"] == 60 - 8
+    assert np.all(search.cv_results_["mean_test_score"] < 0.0)
+    left = holdout.remaining
+    clone(search).set_params(n_jobs=None).fit(rows, labels)
+    assert holdout.remaining == left
+
+
+def test_the_scorer_raises_when_the_budget_ends(tmp_path):
+    with create(tmp_path, mechanism=mechanism(queries=2, overfits=1, tolerance=0.08)) as holdout:
+        rows, labels = holdout.training_rows()
+        wide = {"max_depth": list(range(1, 30)), "min_samples_leaf": list(range(1, 12))}
+        search = GridSearchCV(TREE, wide, cv=2, scoring=SealedScorer(holdout), error_score="raise")
+        with pytest.raises(BudgetExhausted):
+            search.fit(rows, labels)
+
+
+def test_no_labels_and_no_routing(holdout):
+    rows, labels = holdout.training_rows()
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        search_of(holdout).fit(rows)
+    import sklearn
+
+    with sklearn.config_context(enable_metadata_routing=True), pytest.raises(ValueError, match="metadata routing"):
+        search_of(holdout).fit(rows, labels, groups=np.arange(ROWS))
+    assert len(holdout.transcript()) == 0
+
+
+def test_the_picture_shows_every_configuration(holdout):
+    pytest.importorskip("altair")
+    search = search_of(holdout).fit(*holdout.training_rows())
+    drawn = search.chart().to_dict()
+    bars = drawn["datasets"][drawn["layer"][0]["data"]["name"]]
+    assert sorted(line["low"] for line in bars) == sorted(search.cv_results_["answer_low"].tolist())
+
+
+def test_a_dummy_and_a_pipeline_have_the_methods_of_their_kind(holdout):
+    assert not hasattr(SealedSearchCV(make_pipeline(StandardScaler(), Ridge()), {}, holdout=holdout), "predict_proba")
+    assert hasattr(SealedSearchCV(DummyClassifier(), {}, holdout=holdout), "predict_proba")
