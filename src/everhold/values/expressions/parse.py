@@ -372,7 +372,7 @@ def _literal(_: Nodes, item: exp.Expr, *__: object) -> Node:
 def _time(_: Nodes, item: exp.Expr, *__: object) -> Node:
     """Seconds since 1970 of ``date '...'`` and ``timestamp '...'``, rounded as the engine rounds those of a column."""
     written, found = str(item.this.this), None
-    if _TIME.fullmatch(written) and (len(written) == _DATE_ALONE or not item.to.is_type("date")):
+    if _TIME.fullmatch(written) and (len(written) == _DATE_ALONE or not item.args["to"].is_type("date")):
         with suppress(ValueError):
             found = datetime.fromisoformat(written.removesuffix("Z").removesuffix("+00:00"))
     if found is None:
