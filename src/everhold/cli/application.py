@@ -17,6 +17,7 @@ from everhold.cli import (
     holdouts,
     ledger,
     plan,
+    split,
     unsealing,
 )
 from everhold.cli.failures import CommandGroup
@@ -83,7 +84,7 @@ def everhold(
     """
 
 
-_MODULES = (plan, holdouts, allotments, gate, unsealing, diagnose, dependence, ledger, certificate)
+_MODULES = (plan, split, holdouts, allotments, gate, unsealing, diagnose, dependence, ledger, certificate)
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)
 for point in entry_points(group="everhold.commands"):  # of other distributions, such as everhold-lab

@@ -94,7 +94,7 @@ class ContrastQuery(Question["Answer"]):
             bound.check(preparation, guess=guess, tolerance=tolerance)
             prepared = preparation.prepare(parts, None, together=True)
         else:
-            bound = self._bound((), lambda told: self._of(*(in_ends(share, *ends) for share in told), ends))
+            bound = self._bound((), lambda told: self._of(in_ends(told[0], *ends), in_ends(told[1], *ends), ends))
             bound.check(preparation, guess=guess, tolerance=tolerance)
             prepared = [preparation.ratio(one, None, None) for one in ones]
         return Contrast(prepared, schema, preparation.mechanism, bound)
