@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _APART, _SEALING = "What belongs together, at most one of", "The command that is printed"
-_VACUOUS = 0.5  # half the range
 _FEWER = (300, 100, 30, 10, 3, 1)  # questions, where rows are worth too little for more
 
 
@@ -102,7 +102,7 @@ def split(
 
     with arguments_checked(), waiting("splitting"):
         parts = split_file(
-            table, output, share=holdout, groups=groups, time=time, gap=gap or 0.0, stretch=stretch or gap or 0.0,
+            table, output, share=holdout, groups=groups, time=time, gap=gap or 0.0, stretch=stretch,
             stratify=stratify, seed=checked_seed(seed),
         )  # fmt: skip
     allowed = _allowed(parts, queries)
@@ -173,19 +173,27 @@ def _model(parts: Parts) -> DependenceModel:
 
 
 def _allowed(parts: Parts, queries: int) -> int | None:
-    """The number of questions that is wished for, or the largest smaller one that something is promised for."""
-    from everhold.planning import plan
+    """The number of questions that is wished for, or the largest smaller one that rows would be sealed for."""
+    counts = (queries, *(fewer for fewer in _FEWER if fewer < queries))
+    return next((count for count in counts if _is_worth_it(parts, count)), None)
 
-    model = _model(parts)
-    for count in (queries, *(fewer for fewer in _FEWER if fewer < queries)):
-        with arguments_checked():
-            planned = plan(
-                rows=parts.sealed_rows, queries=count, overfits=min(count, 10), dependence=model,
-                training_rows=parts.training_rows,
-            )  # fmt: skip
-        if (radius := planned.best.radius) is not None and radius < _VACUOUS:
-            return count
-    return None
+
+def _is_worth_it(parts: Parts, queries: int) -> bool:
+    from everhold.errors import HoldoutRejected, VacuousGuaranteeWarning
+    from everhold.planning import plan
+    from everhold.planning.choice import check_worth
+
+    with arguments_checked(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousGuaranteeWarning)  # the command that seals will say it
+        best = plan(
+            rows=parts.sealed_rows, queries=queries, dependence=_model(parts), training_rows=parts.training_rows
+        ).best
+    try:
+        if best.tuned is not None:
+            check_worth(best.tuned, allow_vacuous=False)
+    except HoldoutRejected:
+        return False
+    return best.tuned is not None
 
 
 def _command(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from everhold.answers import Contrasts
-from everhold.arguments import as_float, brief
+from everhold.arguments import brief
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.questions.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between
@@ -60,7 +60,7 @@ class ContrastQuery(Question["Answer"]):
     control: Value
     given: str | None = None
 
-    def shares(self, schema: Schema) -> tuple[ShareQuery, ShareQuery]:
+    def parts(self, schema: Schema) -> tuple[ShareQuery, ShareQuery]:
         """The conditional means of both arms; whoever has asked both, with guesses of their own, gets this one free.
 
         Raises:
@@ -82,7 +82,7 @@ class ContrastQuery(Question["Answer"]):
     ) -> Contrast:
         """Both arms: one question each where the mechanism takes it as one, and two means where not."""
         schema = preparation.schema
-        asked = [share.placed(preparation) for share in self.shares(schema)]
+        asked = [share.placed(preparation) for share in self.parts(schema)]
         ones = [one for share in asked if (one := share.as_one(preparation)) is not None]
         plain = [share.bind(schema) for share in asked]
         ends = self._ends(asked[0], schema)
@@ -94,12 +94,14 @@ class ContrastQuery(Question["Answer"]):
             bound.check(preparation, guess=guess, tolerance=tolerance)
             prepared = preparation.prepare(parts, None, together=True)
         else:
-            bound = self._bound((), lambda told: self._of(in_ends(told[0], *ends), in_ends(told[1], *ends), ends))
+            bound = self._bound(
+                tuple(asked), lambda told: self._of(in_ends(told[0], *ends), in_ends(told[1], *ends), ends)
+            )
             bound.check(preparation, guess=guess, tolerance=tolerance)
             prepared = [preparation.ratio(one, None, None) for one in ones]
         return Contrast(prepared, schema, preparation.mechanism, bound)
 
-    def _bound(self, parts: tuple[Query, ...], combine: Any) -> BoundDerived:
+    def _bound(self, parts: tuple[Any, ...], combine: Any) -> BoundDerived:
         name, between = _WORDS[self.how]
         among = "" if self.given is None else f", among rows with {self.given}"
         return BoundDerived(
@@ -250,7 +252,8 @@ def condition(column: str, value: Value, schema: Schema) -> str:
         QueryRejected: If the column has no such values. Nothing is charged.
     """
     kind = schema.columns.get(column) if isinstance(column, str) else None
-    if kind is ColumnKind.NUMBER and not isinstance(value, bool) and math.isfinite(number := as_float(value)):
+    number = math.nan if isinstance(value, bool) else _number(value)
+    if kind is ColumnKind.NUMBER and math.isfinite(number):
         return f"{quoted(column)} = {number!r}" if number >= 0.0 else f"{quoted(column)} = ({number!r})"
     if kind is ColumnKind.BOOLEAN and str(value).lower() in ("true", "false"):
         return f"{quoted(column)} = {str(value).lower()}"
@@ -265,6 +268,13 @@ def condition(column: str, value: Value, schema: Schema) -> str:
         f"{brief(value)} is no value of the column {brief(column)}, which holds {kind.value}s; expected one of its "
         "values; nothing was charged"
     )
+
+
+def _number(value: Value) -> float:
+    try:
+        return float(value)
+    except (ValueError, TypeError):
+        return math.nan
 
 
 def _name(value: Value) -> str:

@@ -65,14 +65,14 @@ class BoundDerived:
     Attributes:
         name: What kind of parameter it is, with its article.
         description: Public and canonical, together with those of the parts.
-        parts: The plain questions, in the order in which they are asked.
+        parts: The questions that it is made of, in the order in which they are asked.
         combine: From the means of the parts' row values, each in [0, 1], to the parameter; pure.
         shown: The question as people read it.
     """
 
     name: str
     description: dict[str, Any]
-    parts: tuple[Query, ...]
+    parts: tuple[Any, ...]
     combine: Combine
     shown: str = ""
 

@@ -166,7 +166,7 @@ def split_file(
     groups: str | None = None,
     time: str | None = None,
     gap: float = 0.0,
-    stretch: float = 0.0,
+    stretch: float | None = None,
     stratify: str | None = None,
     seed: int | None = None,
     most_rows: int = MOST_ROWS,
@@ -180,7 +180,7 @@ def split_file(
         groups: Column whose equal values belong together: whole groups are sealed.
         time: Column of times: the last rows are sealed, and `STRETCH` is added.
         gap: With a time: days, or units of a column of numbers, that are left out.
-        stretch: With a time: days, or units, that are numbered as one stretch.
+        stretch: With a time: days, or units, that are numbered as one stretch; as many as the gap by default.
         stratify: Column whose values keep their shares.
         seed: For the same split another time; None for chance of its own.
         most_rows: The most rows that are read.
@@ -198,7 +198,7 @@ def split_file(
             read_rows(connection, table, name="source", what="table", most_rows=most_rows)
             with reading_errors_hidden("table"):
                 parts = _parts(
-                    connection, share, groups=groups, time=time, gap=gap, stretch=stretch, stratify=stratify,
+                    connection, share, groups=groups, time=time, gap=gap, stretch=stretch or gap, stratify=stratify,
                     rng=np.random.default_rng(seed),
                 )  # fmt: skip
                 for side, path in enumerate(staged):
