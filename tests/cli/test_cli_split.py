@@ -1,7 +1,11 @@
 """`everhold split` as people type it: the printed command seals what was written."""
 
+import doctest
 import json
+import re
 import shlex
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,8 +36,8 @@ def test_the_printed_command_seals_the_files(everhold, table, design):
     command = done.stdout.splitlines()[-1]
     assert command.startswith("everhold create my-visits.db my-visits --holdout 'my data/holdout.parquet'")
     assert declared in command
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("warnings.showwarning", lambda *_: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         everhold(*shlex.split(command)[1:])
     status = json.loads(everhold("status", "my-visits.db", "my-visits", "--format", "json").stdout)
     assert sealed in (None, status["rows"])
@@ -75,3 +79,21 @@ def test_wrong_usage_writes_nothing(everhold, table, tmp_path, options, message)
 def test_nothing_is_overwritten(everhold, table):
     everhold("split", table, "--holdout", "0.5", "--output", "d")
     assert "is there already" in everhold("split", table, "--holdout", "0.5", "--output", "d", code=3).stderr
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "splitting.md"
+
+
+def test_the_commands_of_the_guide_work_and_seal(everhold, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text()
+    example = doctest.DocTestParser().get_doctest(text, {}, PAGE.name, str(PAGE), 0)
+    assert doctest.DocTestRunner().run(example).failed == 0
+    commands = re.findall(r"^\$ everhold (.*)$", text, re.MULTILINE)
+    assert len(commands) == 4
+    for place, command in enumerate(commands):
+        printed = everhold(*shlex.split(command)).stdout.splitlines()[-1]
+        words = shlex.split(printed)[1:]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            everhold("create", words[1], f"again-{place}", "--again", *words[3:])

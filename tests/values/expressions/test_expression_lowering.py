@@ -1,4 +1,4 @@
-"""Times and logarithms become arithmetic that agrees with Python's own calendar and logarithm, whatever a column holds."""
+"""Times and logarithms become arithmetic that agrees with Python's own calendar and logarithm."""
 
 import math
 import time
@@ -41,10 +41,9 @@ def _one(node, inputs, row):
         case Operation.NULL:
             return None
         case Operation.CASE:
-            chosen = next(
+            return next(
                 (result for test, result in zip(inputs[:-1:2], inputs[1::2], strict=True) if test), inputs[-1]
             )
-            return chosen
     if None in inputs:
         return None
     match node.operation:
@@ -121,7 +120,8 @@ def test_times_of_every_type_are_the_same_moments_in_any_time_zone(tmp_path, mon
 def test_no_time_raises_however_far_or_infinite():
     with duckdb.connect() as engine:
         engine.execute(
-            "CREATE TABLE far AS SELECT unnest(['infinity'::date, '-infinity', '5000000-01-01', '4000-01-01 (BC)']) AS t,"
+            "CREATE TABLE far AS SELECT "
+            "unnest(['infinity'::date, '-infinity', '5000000-01-01', '4000-01-01 (BC)']) AS t, "
             "unnest(['infinity'::timestamp, '-infinity', '290000-01-01', '2000-01-01']) AS u"
         )
         texts = ["t is null", "u is null", "year(t) = 5000000", "t - u > 0", "t < date '2024-01-31'", "hour(u) = 0"]

@@ -20,8 +20,8 @@ windows, comments, and nothing that asks for the clock.
 - A date or timestamp is a double: seconds since 1970 began in UTC, to the microsecond; no other time zone is known, and
   an infinite time is null. The difference of two is a number of days. ``year`` and the like are those of the Gregorian
   calendar, also before 1582, in UTC; ``isodow`` is 1 on Monday and 7 on Sunday.
-- ``ln``, which may be written ``log``, is the natural logarithm by a fixed sequence of double operations, within 1e-15 of
-  the true one (relatively); null for what is not positive and for infinity.
+- ``ln``, which may be written ``log``, is the natural logarithm by a fixed sequence of double operations, within 1e-15
+  of the true one (relatively); null for what is not positive and for infinity.
 - In ``like``, ``%`` stands for any signs and ``_`` for one; there is no sign that takes their meaning away. Between two
   ``%`` stands at most one part, without ``_``. ``lower`` and ``upper`` change the letters A to Z alone, because engines
   agree about no others.
@@ -32,8 +32,9 @@ worth 0. The value times `UNIT`, rounded down, is the 64-bit integer that is sum
 
 **One question, one form.** `Expression.canonical` is the same for spellings that differ in white space, case of
 keywords, brackets, ``!=`` and ``<>``, ``a > b`` and ``b < a``, ``not (a > b)`` and ``a <= b``, ``between`` and two
-comparisons, ``in`` and a chain of ``or``, ``like`` without ``%`` and ``_`` and ``=``, a date and its first moment, order and repetition under ``and``, ``or``, ``in``, ``least`` and
-``greatest``, order under ``+`` and ``*``, De Morgan's laws, ``1`` and ``1.0``.
+comparisons, ``in`` and a chain of ``or``, ``like`` without ``%`` and ``_`` and ``=``, a date and its first moment, order
+and repetition under ``and``, ``or``, ``in``, ``least`` and ``greatest``, order under ``+`` and ``*``, De Morgan's laws,
+``1`` and ``1.0``.
 
 The text itself never reaches an engine: `row_values_sql`, `totals_sql` and `part_totals_sql` write SQL for DuckDB from
 the tree, in which times and logarithms have become arithmetic.
