@@ -43,6 +43,8 @@ from everhold.planning import plan as plan
 from everhold.planning import queries_allowed as queries_allowed
 from everhold.planning import rows_needed as rows_needed
 from everhold.questions.choice import choose as choose
+from everhold.questions.contrasts import risk_difference as risk_difference
+from everhold.questions.contrasts import risk_ratio as risk_ratio
 from everhold.questions.difference import difference as difference
 from everhold.questions.first_above import first_above as first_above
 from everhold.questions.gradient import gradient as gradient

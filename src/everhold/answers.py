@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.display import Display, at_least, at_most, left_in_words, rounded
 
@@ -16,6 +17,7 @@ __all__ = [
     "SILENT",
     "UNSEALED",
     "Answer",
+    "Contrasts",
     "QuotedPrice",
     "Shares",
     "Transcript",
@@ -63,7 +65,7 @@ class Answer(Display):
     Attributes:
         value: The answer in the question's own units; None if it was refused, or asked silently.
         low: Lower end of the interval for the population's value; None likewise.
-        high: Upper end of the interval; None likewise.
+        high: Upper end of the interval; None likewise. Infinite where nothing bounds a ratio; then `to_dict` has None.
         source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"standing"`` (the best so far, of a ladder),
             ``"holdout"``, ``"silent"`` (told when the study is unsealed), or ``"refused"``.
         charged: What it cost; 0 for a confirmed guess, a refusal and a repeated question.
@@ -114,7 +116,10 @@ class Answer(Display):
 
         Once the study is unsealed, there are ``"sealed"``, ``"sealed_low"`` and ``"sealed_high"``, too.
         """
-        stable = {name: value for name, value in Display.to_dict(self).items() if name in _STABLE}
+        stable = {
+            name: None if value == math.inf else value
+            for name, value in Display.to_dict(self).items() if name in _STABLE
+        }  # fmt: skip
         told = {} if self.sealed is None else {name: getattr(self, name) for name in UNSEALED}
         return {**stable, **told} if self.about is None else {**stable, **told, "about": self.about}
 
@@ -226,9 +231,11 @@ class Shares(Display):
 
     Attributes:
         answers: One answer for each bin, by the bin's name.
+        each: What one of them is called.
     """
 
     answers: Mapping[str, Answer]
+    each: ClassVar[str] = "bin"
 
     def __getitem__(self, name: str) -> Answer:
         return self.answers[name]
@@ -257,12 +264,24 @@ class Shares(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """``{"bins": [...]}``."""
-        return {"bins": self.to_rows()}
+        return {f"{self.each}s": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each bin: bin, value, low, high, source, charged."""
         shown = ("value", "low", "high", "source", "charged")
-        return [{"bin": name, **{key: getattr(answer, key) for key in shown}} for name, answer in self.answers.items()]
+        rows = {name: answer.to_dict() for name, answer in self.answers.items()}
+        return [{self.each: name, **{key: row[key] for key in shown}} for name, row in rows.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Contrasts(Shares):
+    """A contrast of two arms in each of some groups; all intervals hold at once.
+
+    Attributes:
+        answers: One answer for each group, by the group's name.
+    """
+
+    each: ClassVar[str] = "group"
 
 
 @dataclass(frozen=True, slots=True)

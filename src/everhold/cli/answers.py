@@ -33,7 +33,8 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int], files: S
     document = answer.to_dict()
     if files and document["index"] is not None:
         document["candidate" if "candidate" in document else "asked"] = files[document["index"]]
-    lines = answer.to_rows() if "bins" in document or isinstance(document.get("values"), list) else [document]
+    listed = {"bins", "groups"} & set(document)
+    lines = answer.to_rows() if listed or isinstance(document.get("values"), list) else [document]
     if answer.refused:
         note(_refusal(answer, document))
     elif getattr(answer, "source", None) == SILENT and document.get("sealed") is None:
@@ -48,9 +49,10 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int], files: S
 
 
 def _refusal(answer: Any, document: Mapping[str, Any]) -> str:
-    if "bins" in document:
-        refused = sum(line["source"] == "refused" for line in document["bins"])
-        return f"refused: {refused} of {len(document['bins'])} bins; {answer.charged:,} was charged for the others"
+    for what in ("bins", "groups"):
+        if what in document:
+            refused = sum(line["source"] == "refused" for line in document[what])
+            return f"refused: {refused} of {len(document[what])} {what}; {answer.charged:,} was charged for the others"
     return f"refused: {answer.explain()}" if "value" in document else f"{answer}; nothing was charged"
 
 

@@ -18,6 +18,7 @@ from everhold.cli import (
     ledger,
     mcp,
     plan,
+    split,
     submissions,
     unsealing,
 )
@@ -86,7 +87,7 @@ def everhold(
 
 
 _MODULES = (
-    plan, holdouts, allotments, gate, submissions, unsealing, diagnose, dependence, ledger, certificate, mcp
+    plan, split, holdouts, allotments, gate, submissions, unsealing, diagnose, dependence, ledger, certificate, mcp
 )  # fmt: skip
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)

@@ -86,6 +86,7 @@ def same(*names: str, **others: str) -> dict[str, str]:
 
 _RANGE, _TRAINED = same("low", "high"), same(training_predictions="training")
 _OTHER = same(with_="other", with_low="other_low", with_high="other_high")
+_ARMS = same("arm", "treated", "control", "by", "groups", "given")
 
 KINDS = (
     Kind("mean", "mean", Form.EXPRESSION, "The share of rows that meet a condition, or the mean of a number.",
@@ -102,6 +103,9 @@ KINDS = (
          {}, several="operands", recorded=("difference",), loss="noise"),
     Kind("ratio", "ratio", Form.EXPRESSION, "The share of rows with --given that meet this condition too.",
          same(given="denominator"), recorded=("ratio", "within", "count"), loss="noise"),
+    Kind("risk_difference", "contrasts", Form.EXPRESSION, "The rate of a condition in one arm minus that in another.",
+         _ARMS),
+    Kind("risk_ratio", "contrasts", Form.EXPRESSION, "The rate of a condition in one arm over that in another.", _ARMS),
     Kind("variance", "moments", Form.EXPRESSION, "The variance of a condition or of a number.", _RANGE),
     Kind("covariance", "moments", Form.EXPRESSION, "The covariance with --with.", {**_RANGE, **_OTHER}),
     Kind("correlation", "moments", Form.EXPRESSION, "The correlation with --with.", {**_RANGE, **_OTHER}),
@@ -136,6 +140,11 @@ DETAILS = {
     "low": Detail(Form.NUMBER, "Of a number or loss: smaller and missing values count as this."),
     "high": Detail(Form.NUMBER, "Of a number or loss: larger values count as this."),
     "given": Detail(Form.EXPRESSION, "Only among rows that meet this condition."),
+    "arm": Detail(Form.TEXT, "Column that says which arm a row belongs to."),
+    "treated": Detail(Form.TEXT, "Its value for the first arm."),
+    "control": Detail(Form.TEXT, "Its value for the arm that is subtracted, or divides."),
+    "by": Detail(Form.TEXT, "Column of groups: the same for each of them."),
+    "groups": Detail(Form.LIST, "Values of the column --by; by default those of the training rows."),
     "with_": Detail(Form.EXPRESSION, "The other condition or number."),
     "with_low": Detail(Form.NUMBER, "Like --low, for the number of --with."),
     "with_high": Detail(Form.NUMBER, "Like --high, for the number of --with."),

@@ -65,14 +65,14 @@ class BoundDerived:
     Attributes:
         name: What kind of parameter it is, with its article.
         description: Public and canonical, together with those of the parts.
-        parts: The plain questions, in the order in which they are asked.
+        parts: The questions that it is made of, in the order in which they are asked.
         combine: From the means of the parts' row values, each in [0, 1], to the parameter; pure.
         shown: The question as people read it.
     """
 
     name: str
     description: dict[str, Any]
-    parts: tuple[Query, ...]
+    parts: tuple[Any, ...]
     combine: Combine
     shown: str = ""
 
@@ -154,11 +154,12 @@ class JointMeans(Means[Result]):
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """The sum over the new parts, and the half-width around their guesses."""
         known = {line.fingerprint: entry for line, entry in zip(self.asked, stored, strict=True)}
+        parts = {line.fingerprint: part for line, part in zip(self.asked, self.prepared, strict=True)}
         new = [fingerprint for fingerprint, entry in known.items() if entry is None]
         prices, worst, quiet, unlucky = [], [], state, state
-        for _ in new:
-            prices.append(self.mechanism.quote(quiet))
-            worst.append(self.mechanism.quote(unlucky))
+        for fingerprint in new:
+            prices.append(self.price(parts[fingerprint], quiet))
+            worst.append(self.price(parts[fingerprint], unlucky))
             quiet = quiet.after(charged=prices[-1].charged_if_confirmed)
             unlucky = unlucky.after(charged=worst[-1].charged_at_most)
         radii = dict(zip(new, (price.radius for price in prices), strict=True))
@@ -189,7 +190,7 @@ class JointMeans(Means[Result]):
                 guess = part.guess / self.mechanism.steps
                 estimates.append(Estimate(guess, max(guess - radius, 0.0), min(guess + radius, 1.0)))
         whole = self.bound.combine(estimates)
-        return (whole.high - whole.low) / 2.0
+        return (whole.high - whole.low) / 2.0 if whole.high < math.inf else None
 
 
 @dataclass(frozen=True)

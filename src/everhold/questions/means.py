@@ -175,6 +175,14 @@ class Means(Ready[Result]):
         sealed = tuple(np.clip(replies.sealed[place], 0.0, 1.0).tolist())
         return Outcome(answer, int(replies.charged[place]), None if math.isnan(sealed[0]) else sealed)
 
+    def price(self, mean: Prepared, state: State) -> Quote:
+        """What one of them would cost, in units of a mean over [0, 1]."""
+        if mean.tolerance == mean.tolerance:
+            return paying(self.mechanism).quote_at(state, mean.tolerance)
+        if mean.procedure is None or mean.guess < 0:
+            return self.mechanism.quote(state)
+        return self.mechanism.quote(state, guess=mean.guess / self.mechanism.steps, procedure=mean.procedure)
+
     def answers(self, told: Told) -> list[Answer]:
         """One answer for each mean, in its own units."""
         return [
@@ -231,7 +239,7 @@ class OneMean(Means[Answer]):
         """Its price, in its own units."""
         (mean,), (entry,) = self.prepared, stored
         bound, before, width = mean.bound, entry is not None, abs(mean.bound.at_one - mean.bound.at_zero)
-        price = self._price(mean, state) if entry is None else _as_stored(entry)
+        price = self.price(mean, state) if entry is None else _as_stored(entry)
         return QuotedPrice(
             question=bound.question,
             radius=None if price.radius is None else price.radius * width,
@@ -243,13 +251,6 @@ class OneMean(Means[Answer]):
             remaining={},
             radius_unsealed=None if price.radius_unsealed is None else price.radius_unsealed * width,
         )
-
-    def _price(self, mean: Prepared, state: State) -> Quote:
-        """In units of a mean over [0, 1]."""
-        if mean.tolerance == mean.tolerance:
-            return paying(self.mechanism).quote_at(state, mean.tolerance)
-        guess = None if mean.guess < 0 else mean.guess / self.mechanism.steps
-        return self.mechanism.quote(state, guess=guess, procedure=mean.procedure)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from everhold.questions.preparation import Preparation
     from everhold.questions.question import Ready
 
-__all__ = ["ShareQuery", "WithinQuery"]
+__all__ = ["ShareQuery", "WithinQuery", "in_ends"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,14 +80,28 @@ class ShareQuery(DerivedQuery):
         self, preparation: Preparation, *, guess: float | None = None, tolerance: float | None = None
     ) -> Ready[Answer]:
         """One question where the mechanism takes it, and two means where not."""
-        asked: ShareQuery = replace(self, part=_placed(preparation, self.part), whole=_placed(preparation, self.whole))
-        mechanism, schema = preparation.mechanism, preparation.schema
-        asked.check_texts(schema)
-        if takes_ratios(mechanism) and schema.training_rows:
-            bound = asked.joined(preparation.parsed(asked.part), preparation.parsed(asked.whole))
-            if bound.trained:
-                return OneMean([preparation.ratio(bound, guess, tolerance)], schema, mechanism)
+        asked = self.placed(preparation)
+        if (bound := asked.as_one(preparation)) is not None:
+            prepared = preparation.ratio(bound, guess, tolerance)
+            return OneMean([prepared], preparation.schema, preparation.mechanism)
         return DerivedQuery.prepare(asked, preparation, guess=guess, tolerance=tolerance)
+
+    def placed(self, preparation: Preparation) -> ShareQuery:
+        """The same question with tables of predictions put in the order of the rows.
+
+        Raises:
+            QueryRejected: If it cannot be asked of these rows. Nothing is charged.
+        """
+        asked = replace(self, part=_placed(preparation, self.part), whole=_placed(preparation, self.whole))
+        asked.check_texts(preparation.schema)
+        return asked
+
+    def as_one(self, preparation: Preparation) -> BoundQuery | None:
+        """The one question that the mechanism takes; None where it takes two means."""
+        if not (takes_ratios(preparation.mechanism) and preparation.schema.training_rows):
+            return None
+        bound = self.joined(preparation.parsed(self.part), preparation.parsed(self.whole))
+        return bound if bound.trained else None
 
     def joined(self, part: BoundQuery, whole: BoundQuery) -> BoundQuery:
         """The one question, of parts that are bound to the same rows.
@@ -116,7 +130,7 @@ class ShareQuery(DerivedQuery):
             name=self.name,
             description={"kind": self.name.partition(" ")[2], **({} if ends == (0.0, 1.0) else {"ends": list(ends)})},
             parts=(self._joint(schema), self.whole),
-            combine=lambda parts: _between(ratio(parts[0], parts[1]), *ends),
+            combine=lambda parts: in_ends(ratio(parts[0], parts[1]), *ends),
             shown=self._in_words(part, whole),
         )
 
@@ -162,7 +176,7 @@ def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
     return replace(part, row_value=RowValue(expression), description=described)
 
 
-def _between(share: Estimate, at_zero: float, at_one: float) -> Estimate:
+def in_ends(share: Estimate, at_zero: float, at_one: float) -> Estimate:
     """A share in the analyst's units, ends rounded outwards."""
     if (at_zero, at_one) == (0.0, 1.0):
         return share

@@ -234,9 +234,9 @@ class OneStatistic(OneMean):
         )
         return evaluations, [mean]
 
-    def _price(self, mean: Prepared, state: State) -> Quote:
+    def price(self, mean: Prepared, state: State) -> Quote:
         """That of its own procedure, whose width is nearly the same for all guesses."""
-        return OneMean._price(self, mean if mean.guess >= 0 else replace(mean, guess=self.mechanism.steps // 2), state)
+        return OneMean.price(self, mean if mean.guess >= 0 else replace(mean, guess=self.mechanism.steps // 2), state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,7 +278,7 @@ def _fits(column: Column, kind: ColumnKind) -> bool:
     if type(column) is not ListedColumn:
         return False
     text = [isinstance(value, str) for value in column.values]
-    return kind is ColumnKind.OTHER or (all(text) if kind is ColumnKind.STRING else not any(text))
+    return kind in (ColumnKind.TIME, ColumnKind.OTHER) or (all(text) if kind is ColumnKind.STRING else not any(text))
 
 
 def _plain(universe: Universe) -> Universe:

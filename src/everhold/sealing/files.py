@@ -171,7 +171,7 @@ def _label_kind(
     _check_column(label, columns, what="label")
     column = quoted(label)
     kind = columns[label].value
-    if kind == "other":
+    if kind in ("time", "other"):
         raise HoldoutRejected(
             f"the label column {label!r} holds neither numbers nor text nor booleans; nothing was created"
         )

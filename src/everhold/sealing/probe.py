@@ -67,6 +67,7 @@ def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
         ColumnKind.NUMBER: np.array([0.0, 1.0]),
         ColumnKind.BOOLEAN: np.array([False, True]),
         ColumnKind.STRING: np.array(["0", "1"], dtype=object),
+        ColumnKind.TIME: np.array([None, None], dtype=object),
         ColumnKind.OTHER: np.array([None, None], dtype=object),
     }
     for column in made_up.values():
@@ -87,6 +88,7 @@ def varied_rows(columns: Mapping[str, ColumnKind]) -> Table:
             ColumnKind.NUMBER: numbers,
             ColumnKind.BOOLEAN: share < 0.5,
             ColumnKind.STRING: np.array([str(int(10 * number)) for number in share], dtype=object),
+            ColumnKind.TIME: np.full(_VARIED, None, dtype=object),
             ColumnKind.OTHER: np.full(_VARIED, None, dtype=object),
         }[kind]
         made_up[name].flags.writeable = False

@@ -54,6 +54,7 @@ _AS_WRITTEN: dict[str, Any] = {
 _LEAST_NUMBERED = 3  # columns called 0, 1, 2, ..., as frames without names write them
 
 _NUMBERS = re.compile(r"^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER|FLOAT|DOUBLE|DECIMAL\(.*\))$")
+_TIMES = re.compile(r"^(DATE|TIMESTAMP.*)$")
 _READABLE = re.compile(r"\.(parquet|csv|tsv|csv\.gz|tsv\.gz)$", re.IGNORECASE)
 
 
@@ -361,4 +362,6 @@ def _kind(data_type: str) -> ColumnKind:
         return ColumnKind.BOOLEAN
     if data_type == "VARCHAR" or data_type.startswith("ENUM"):
         return ColumnKind.STRING
+    if _TIMES.match(data_type):
+        return ColumnKind.TIME
     return ColumnKind.NUMBER if _NUMBERS.match(data_type) else ColumnKind.OTHER

@@ -24,6 +24,7 @@ __all__ = ["FileStructure"]
 
 
 _TIMES = re.compile(r"DATE|TIMESTAMP")
+_BY_TYPE = ("time", "other")  # kinds whose columns compare only where they are of one type
 
 
 class FileStructure:
@@ -85,7 +86,7 @@ class FileStructure:
     def _is_apart(self, column: str) -> bool:
         kind, name = self._sealed.columns[column].value, quoted(column)
         types = {self._type(what, column) for what in self._sets()}
-        if not self.training_rows or kind == "boolean" or (kind == "other" and len(types) > 1):
+        if not self.training_rows or kind == "boolean" or (kind in _BY_TYPE and len(types) > 1):
             return False
         known = f"NOT ({is_missing(column, self._sealed.columns)})"
         if not all(self._rows(f"SELECT 1 FROM {what} WHERE {known} LIMIT 1") for what in self._sets()):
@@ -177,7 +178,7 @@ class FileStructure:
         kind = self._sealed.columns[column].value
         if kind == "number":
             return f"CAST({name} AS DOUBLE)"
-        if kind == "other" and all(_TIMES.match(self._type(what, column)) for what in self._sets()):
+        if kind in _BY_TYPE and all(_TIMES.match(self._type(what, column)) for what in self._sets()):
             return f"epoch({name})"
         if kind == "string" and not sum(
             self._count(f"SELECT count(*) FROM {what} WHERE NOT regexp_full_match({name}, '{ISO_TIME}')")
@@ -214,7 +215,7 @@ class FileStructure:
     def _check_one_type(self, column: str) -> None:
         """Dates, times and the like compare as they should only where both files mean them alike."""
         types = {self._type(what, column) for what in self._sets()}
-        if len(types) > 1 and self._sealed.columns[column].value == "other":
+        if len(types) > 1 and self._sealed.columns[column].value in _BY_TYPE:
             raise DependenceError(
                 f"the column {column!r} holds {' in one file and '.join(sorted(map(str.lower, types)))} in the other; "
                 "expected the same type in holdout and training; convert one of them"

@@ -17,6 +17,10 @@ KINDS = {
     "carrier": ColumnKind.STRING,
     "flag": ColumnKind.BOOLEAN,
     "date": ColumnKind.OTHER,
+    "visit": ColumnKind.TIME,
+    "admitted": ColumnKind.TIME,
+    "end": ColumnKind.NUMBER,
+    "case": ColumnKind.NUMBER,
     "index": ColumnKind.NUMBER,
     "select": ColumnKind.NUMBER,
     "Mixed": ColumnKind.NUMBER,
@@ -54,6 +58,19 @@ SAME = [
     ["case a when 1 then b end", "case when a = 1 then b else null end", "CASE WHEN 1 = a THEN b END"],
     ["a is not null", "not a is null", "not (a is null)"],
     ["Mixed", '"Mixed"'],
+    [
+        "visit > date '2024-01-31'",
+        "date'2024-01-31'<visit",
+        "visit > timestamp '2024-01-31 00:00:00'",
+        "VISIT > TIMESTAMP '2024-01-31T00:00Z'",
+        "not visit <= timestamp '2024-01-31 00:00:00.000+00:00'",
+    ],
+    ["visit in (date '2024-01-31', date '2023-01-31')", "visit = date '2023-01-31' or date '2024-01-31' = visit"],
+    ["ln(a)", "log(a)", "LOG((a))"],
+    ["carrier like 'U%'", "carrier LIKE 'U%%'", "not carrier not like 'U%'"],
+    ["carrier like 'UA'", "carrier = 'UA'", "carrier in ('UA')"],
+    ["lower(carrier) = 'ua'", "LOWER(upper(carrier)) = lower('UA')"],
+    ["end > 1 and end < 3", '"end" > 1 and 3 > end', "1 < end and (end) < 3"],
     ["arr_delay", "ARR_DELAY", '"arr_delay"'],
 ]
 
@@ -62,6 +79,9 @@ DIFFERENT = [
     "Mixed", "mixed",
     "a = 1", "carrier = '1'", "carrier = 'A'", "carrier = 'a'", "flag", "not flag", "a is null", "flag is null",
     "a = 1 or b = 1", "a in (1, 2)", "a <> 1 or a <> 2", "(a + b) + 1", "a + (b + 1)",
+    "visit - admitted", "admitted - visit", "visit > admitted", "visit > date '2024-01-31'", "year(visit) = 2024",
+    "month(visit)", "day(visit)", "hour(visit)", "isodow(visit)", "ln(a)", "carrier like 'A%'", "carrier like 'a%'",
+    "carrier like '%A'", "lower(carrier) = 'a'", "upper(carrier) = 'a'", "end",
     "case when flag then a else b end", "case when flag then b else a end", "case when flag then a end",
     "flag and (a > b or a = b)", "(flag and a > b) or a = b", "true", "false", "1", "least(a, b)", "greatest(a, b)",
 ]  # fmt: skip
@@ -97,7 +117,35 @@ REFUSED = {
     "least()": "",
     "a % 2": "not part of the language",
     "carrier || 'x' = 'y'": "not part of the language",
-    "carrier like 'U%'": "no column 'like'",
+    "carrier like a": "'like' stands without a text",
+    "carrier like 'a' || 'b'": "not part of the language",
+    "carrier like '%a%b%'": "more than one part between",
+    "carrier like '%a_b%'": "or '_' in it",
+    "carrier like '" + "a" * 201 + "'": "longer than 200 characters",
+    "a like '1%'": "next to a number",
+    "carrier ilike 'u%'": "no column 'ilike'",
+    "carrier like 'u!%' escape '!'": "no column 'escape'",
+    "log10(a)": "not a known function; use abs",
+    "log(2, a)": "an option of 'log'",
+    "ln()": "",
+    "+".join(f"ln(a + {place})" for place in range(17)): "more than 16 logarithms",
+    "visit": "the expression is a time",
+    "visit + 1 > admitted": "next to a time",
+    "visit > '2024-01-31'": "write date '2024-01-31'",
+    "visit > 3": "compares a time with a number",
+    "visit > date '2024-02-30'": "is no date or time",
+    "visit > date '2024-01-31 10:00:00'": "is no date or time",
+    "visit > timestamp 'now'": "is no date or time",
+    "visit > timestamp '2024-01-31 10:00:00+02:00'": "in UTC",
+    "year(a)": "next to a number",
+    "lower(a) = 'x'": "next to a number",
+    "date('2024-01-31') > visit": "not a known function",
+    "now() > visit": "not a known function",
+    'carrier = "UA"': "a text stands in single quotes, 'UA'",
+    "carrier = UA": "a text stands in single quotes, 'UA'",
+    "'arr_delay' > 3": """a column stands in double quotes, "arr_delay\"""",
+    "odd name > 3": """did you mean "odd name\"""",
+    "case > 3": """in double quotes, "case\"""",
     "cast(a as integer)": "not a known function",
     "a::int": "not part of the language",
     "a; b": "not part of the language",
@@ -168,7 +216,7 @@ def test_an_unknown_column_is_answered_with_the_few_that_there_are():
         parse("zz > 1", {})
 
 
-@pytest.mark.parametrize("name", ["index", "select", '"odd name"', '"quo""te"', "abs"])
+@pytest.mark.parametrize("name", ["index", "select", '"odd name"', '"quo""te"', "abs", "end", '"case"'])
 def test_any_column_name_can_be_used(name):
     assert parse(f"{name} > 1", KINDS).columns() == (name.strip('"').replace('""', '"'),)
 

@@ -11,6 +11,8 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 from functools import partial
 from operator import attrgetter, methodcaller
 from typing import NamedTuple, TypeAlias
@@ -32,13 +34,22 @@ MAX_NODES = 1_000
 MAX_DEPTH = 200
 _LISTED_COLUMNS = 12
 
-_FUNCTIONS = frozenset({"abs", "least", "greatest"})
-_OPENING = frozenset({"and", "or", "not", "in", "between", "case", "when", "then", "else", "is"})
+_FUNCTIONS = ("abs", "least", "greatest", "ln", "log", "lower", "upper", "year", "month", "day", "hour", "isodow")
+_OPENING = frozenset({"and", "or", "not", "in", "like", "between", "case", "when", "then", "else", "is"})
 _SIGNS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "(", ")", ","})
 _PLAIN = _SIGNS | _OPENING | {"end", "null", "true", "false"}
+_BETWEEN_VALUES = frozenset({"and", "or", "in", "like", "between", "is", "then", "else", "end"})
+"""Keywords that cannot stand where a value begins: a column that is called so can."""
+_COMPARING = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "like"})
+_TIMES = ("date", "timestamp")
 _BEFORE_A_VALUE = _SIGNS - {")"} | _OPENING
 _FRESH = frozenset({"(", ",", "and", "or", "when", "then", "else"})
 _NUMBER = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?(Z|\+00:00)?")
+_DATE_ALONE = len("2024-01-31")
+_MICROSECOND = timedelta(microseconds=1)
+_MOST_LOGARITHMS = 16  # each of them is a hundred steps
+_LONGEST_PATTERN = 200
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _SPACE = " \t\r\n"
 _SEE = "see the documentation of expressions for what can be written"
@@ -82,10 +93,17 @@ def parse(text: str, columns: Columns) -> Expression:
     except Exception:  # RecursionError included; the parser quotes its input, and its own faults are not the analyst's
         statements = []
     if len(statements) != 1 or statements[0] is None:
-        raise rejected(f"{_brief(text)} is not an expression", "write for example arr_delay > 15 and carrier = 'UA'")
+        raise rejected(f"{_brief(text)} is not an expression", _how_to_write(text, columns))
     expression = Expression(_tree(statements[0], columns))
     if expression.kind is ColumnKind.STRING:
         raise rejected("the expression is a string", "ask for a number or a condition, such as carrier = 'UA'")
+    if expression.kind is ColumnKind.TIME:
+        raise rejected(
+            "the expression is a time",
+            "ask for a number or a condition, such as visit >= date '2024-01-31' or visit - admitted, which is in days",
+        )
+    if sum(node.operation is Operation.LOGARITHM for node in expression.nodes) > _MOST_LOGARITHMS:
+        raise rejected(f"the expression has more than {_MOST_LOGARITHMS} logarithms", "ask a shorter question")
     if expression.root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES:
         raise rejected(
             f"the expression has more than {MAX_NODES} parts or is more than {MAX_DEPTH} deep", "ask a shorter question"
@@ -118,7 +136,6 @@ def _tokens(text: str, columns: Columns) -> list[Token]:
     if "." in words:
         tokens = _with_leading_points(tokens, words)
         words = _words(text, tokens)
-    _check_nesting(words)
     return _resolved(tokens, words, columns)
 
 
@@ -157,7 +174,7 @@ def _check_nesting(words: Sequence[str]) -> None:
             levels.append(0)
         elif word in (")", "end") and len(levels) > 1:
             levels.pop()
-        elif word == "not" and previous != "is" and words[place + 1 : place + 2] not in (["in"], ["between"]):
+        elif word == "not" and previous != "is" and words[place + 1 : place + 2] not in (["in"], ["between"], ["like"]):
             levels[-1] += previous not in _FRESH
         if len(levels) + run + sum(levels) > MAX_NESTING:
             raise rejected(
@@ -168,37 +185,89 @@ def _check_nesting(words: Sequence[str]) -> None:
 
 def _resolved(tokens: Sequence[Token], words: Sequence[str], columns: Columns) -> list[Token]:
     """Each token itself if it belongs to the language, and a column token for a known name."""
-    found = []
+    found, meant = [], ["("]  # the words, with nothing in the place of a column
     for token, word, following in zip(tokens, words, [*words[1:], ""], strict=True):
-        kind, called = token.token_type, following == "("
-        is_literal = (
-            word[0] == "'" if kind is TokenType.STRING else kind is TokenType.NUMBER and _NUMBER.fullmatch(word)
-        )
-        if is_literal or word in _PLAIN or (word in _FUNCTIONS and called):
+        if _is_of_language(token, word, meant[-1], following, columns):
             found.append(token)
-        elif kind is not TokenType.IDENTIFIER and not word.isidentifier():
-            raise rejected(f"{_brief(word)} is not part of the language", _SEE)
-        elif called:
-            raise rejected(f"{_brief(word)} is not a known function", "use abs, least or greatest")
+            meant.append(word)
         else:
-            name = token.text if token.text in columns else _differing_in_case(token.text, columns)
+            name = _column_named(token, word, meant[-1], following, columns)
             found.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, token.end))
+            meant.append("")
+    _check_nesting(meant[1:])
     return found
 
 
-def _differing_in_case(name: str, columns: Columns) -> str:
+def _is_of_language(token: Token, word: str, previous: str, following: str, columns: Columns) -> bool:
+    """Whether a token is a literal, a sign, a keyword or a function, and no name."""
+    kind, called = token.token_type, following == "("
+    if kind is TokenType.STRING:
+        return word[0] == "'"
+    if word in _TIMES:
+        return following[:1] == "'"
+    if word == "like" and following[:1] != "'":
+        return False
+    if word in _BETWEEN_VALUES and previous in _BEFORE_A_VALUE - {"not"} and _names_of(word, columns):
+        return False
+    return bool(
+        (kind is TokenType.NUMBER and _NUMBER.fullmatch(word)) or word in _PLAIN or (word in _FUNCTIONS and called)
+    )
+
+
+def _column_named(token: Token, word: str, previous: str, following: str, columns: Columns) -> str:
+    """The name of a known column; refuses everything else."""
+    if token.token_type is not TokenType.IDENTIFIER and not word.isidentifier():
+        raise rejected(f"{_brief(word)} is not part of the language", _SEE)
+    if following == "(":
+        known = f"{', '.join(_FUNCTIONS[:-1])} or {_FUNCTIONS[-1]}"
+        raise rejected(f"{_brief(word)} is not a known function", f"use {known}")
+    if token.text in columns:
+        return token.text
+    if word == "like" and not _names_of(word, columns):
+        raise rejected("'like' stands without a text", "write for example carrier like 'U%'")
+    return _differing_in_case(token.text, columns, compared=previous in _COMPARING)
+
+
+def _differing_in_case(name: str, columns: Columns, *, compared: bool) -> str:
     """The one column that has this name but for case; refuses any other name, with what may be meant."""
-    same = [known for known in columns if known.casefold() == name.casefold()]
+    same = _names_of(name, columns)
     if len(same) == 1:
         return same[0]
-    close = same or difflib.get_close_matches(name[:64], list(columns)[:1000], n=3, cutoff=0.6)
+    longer = [known for known in columns if not known.isidentifier() and known.casefold().startswith(name.casefold())]
+    close = same or longer[:3] or difflib.get_close_matches(name[:64], list(columns)[:1000], n=3, cutoff=0.6)
     if close:
-        advice = f"did you mean {', '.join(map(_brief, close))}"
+        advice = f"did you mean {', '.join(map(_spelled, close))}"
     elif 0 < len(columns) <= _LISTED_COLUMNS:
-        advice = f"expected one of {', '.join(map(_brief, columns))}"
+        advice = f"expected one of {', '.join(map(_spelled, columns))}"
     else:
         advice = "see the list of columns"
+    if compared and "'" not in name:
+        advice = f"a text stands in single quotes, {_brief(name)}; else {advice}"
     raise rejected(f"there is no column {_brief(name)}", advice)
+
+
+def _names_of(word: str, columns: Columns) -> list[str]:
+    return [known for known in columns if known.casefold() == word.casefold()]
+
+
+def _spelled(name: str) -> str:
+    """A column's name as a message has it; in double quotes where it has to be written so."""
+    return _brief(name) if name.isidentifier() and name.lower() not in _PLAIN else _quoted(name)
+
+
+def _quoted(name: str) -> str:
+    return ascii('"' + name[:37].replace('"', '""') + '"')[1:-1]
+
+
+def _how_to_write(text: str, columns: Columns) -> str:
+    """Advice for a text that is no expression: names of columns that need double quotes, or an example."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", " ", text).casefold()
+    for name in columns:
+        keyword = name.lower() in _PLAIN
+        odd = not name.isidentifier() and name.casefold() in bare
+        if odd or (keyword and re.search(rf"\b{re.escape(name.lower())}\b", bare)):
+            return f"put the name of the column in double quotes, {_spelled(name)}, if it is meant"
+    return "write for example arr_delay > 15 and carrier = 'UA'"
 
 
 def _tree(syntax: exp.Expr, columns: Columns) -> Node:
@@ -249,15 +318,25 @@ def _tested(item: exp.Expr) -> list[exp.Expr]:
     return [item.this]
 
 
-def _common_kind(operands: Iterable[Node], name: str, *, ordered: bool = False) -> ColumnKind:
+def _common_kind(operands: Nodes, name: str, columns: Columns, *, ordered: bool = False) -> ColumnKind:
     """The kind of all operands but null, which is the only node of kind `OTHER`."""
     kinds: set[ColumnKind] = set(map(attrgetter("kind"), operands)) - {ColumnKind.OTHER}
     if len(kinds) > 1:
         first, second = sorted(kind.value for kind in kinds)[::-1][:2]
-        raise rejected(f"{name!r} compares a {first} with a {second}", "compare two values of one kind")
+        raise rejected(f"{name!r} compares a {first} with a {second}", _how_to_compare(operands, kinds, columns))
     if ordered and ColumnKind.BOOLEAN in kinds:
         raise rejected(f"{name!r} compares booleans", "booleans can be compared with = and <> only")
     return kinds.pop()
+
+
+def _how_to_compare(operands: Nodes, kinds: set[ColumnKind], columns: Columns) -> str:
+    """Advice where kinds differ: what stands in single quotes may be meant as a date or as a column."""
+    for written in (node.value for node in operands if node.operation is Operation.STRING):
+        if ColumnKind.TIME in kinds:
+            return "write date '2024-01-31' or timestamp '2024-01-31 18:30:00'"
+        if written in columns:
+            return f"the name of a column stands in double quotes, {_quoted(str(written))}"
+    return "compare two values of one kind"
 
 
 def _expect(kind: ColumnKind, operands: Iterable[Node], name: str) -> None:
@@ -276,7 +355,7 @@ def _column(_: Nodes, item: exp.Expr, columns: Columns) -> Node:
     kind = columns[item.name]
     if kind is ColumnKind.OTHER:
         raise rejected(
-            f"column {_brief(item.name)} is neither numbers, strings nor booleans",
+            f"column {_brief(item.name)} is neither numbers, strings nor booleans, dates nor timestamps",
             "seal a numeric copy of it to ask about it",
         )
     return Node(Operation.COLUMN, kind, value=item.name)
@@ -287,6 +366,20 @@ def _literal(_: Nodes, item: exp.Expr, *__: object) -> Node:
     if value == math.inf:
         raise rejected(f"the number {_brief(item.this)} is too large", "stay below 1.8e308")
     return Node.literal(value)
+
+
+def _time(_: Nodes, item: exp.Expr, *__: object) -> Node:
+    """Seconds since 1970 of ``date '...'`` and ``timestamp '...'``, rounded as the engine rounds those of a column."""
+    written, found = str(item.this.this), None
+    if _TIME.fullmatch(written) and (len(written) == _DATE_ALONE or not item.args["to"].is_type("date")):
+        with suppress(ValueError):
+            found = datetime.fromisoformat(written.removesuffix("Z").removesuffix("+00:00"))
+    if found is None:
+        raise rejected(
+            f"{_brief(written)} is no date or time",
+            "write date '2024-01-31' or timestamp '2024-01-31 18:30:00', in UTC",
+        )
+    return Node(Operation.TIME, ColumnKind.TIME, value=(found - datetime(1970, 1, 1)) // _MICROSECOND / 1e6)
 
 
 def _null(_: Nodes, item: exp.Expr, *__: object) -> Node:
@@ -300,29 +393,64 @@ def _calculated(kind: ColumnKind, sign: str, operation: Operation, operands: Nod
     return Node.of(operation, *operands)
 
 
+def _extreme(name: str, operation: Operation, operands: Nodes, _: exp.Expr, columns: Columns) -> Node:
+    if _common_kind(operands, name, columns) is not ColumnKind.TIME:
+        _expect(ColumnKind.NUMBER, operands, name)
+    return Node.of(operation, *operands)
+
+
+def _subtracted(operands: Nodes, *_: object) -> Node:
+    """Numbers, or two times, whose difference is in days."""
+    if all(node.kind is ColumnKind.TIME for node in operands):
+        return Node.of(Operation.DAYS, *operands)
+    return _numbers("-", Operation.SUBTRACT, operands)
+
+
 def _compared(
-    sign: str, operation: Operation, operands: Nodes, *_: object, swapped: bool = False, negated: bool = False
-) -> Node:
-    _common_kind(operands, sign, ordered=operation is Operation.LESS)
+    sign: str, operation: Operation, operands: Nodes, _: exp.Expr, columns: Columns, *,
+    swapped: bool = False, negated: bool = False,
+) -> Node:  # fmt: skip
+    _common_kind(operands, sign, columns, ordered=operation is Operation.LESS)
     node = Node.of(operation, *(operands[::-1] if swapped else operands))
     return Node.of(Operation.NOT, node) if negated else node
 
 
-def _between(operands: Nodes, *_: object) -> Node:
-    _common_kind(operands, "between", ordered=True)
+def _between(operands: Nodes, _: exp.Expr, columns: Columns) -> Node:
+    _common_kind(operands, "between", columns, ordered=True)
     value, low, high = operands
     outside = (Node.of(Operation.LESS, value, low), Node.of(Operation.LESS, high, value))
     return Node.of(Operation.AND, *(Node.of(Operation.NOT, side) for side in outside))
 
 
-def _member(operands: Nodes, *_: object) -> Node:
+def _member(operands: Nodes, _: exp.Expr, columns: Columns) -> Node:
     listed = operands[1:]
-    if _common_kind(operands, "in") is ColumnKind.BOOLEAN or not listed or not all(node.is_literal for node in listed):
-        raise rejected("'in' needs a list of numbers or of strings", "write for example carrier in ('UA', 'AA')")
+    kind = _common_kind(operands, "in", columns)
+    if kind is ColumnKind.BOOLEAN or not listed or not all(node.is_literal for node in listed):
+        raise rejected(
+            "'in' needs a list of numbers, of strings or of times", "write for example carrier in ('UA', 'AA')"
+        )
     return Node.of(Operation.MEMBER, *operands)
 
 
-def _case(operands: Nodes, item: exp.Expr, *_: object) -> Node:
+def _like(operands: Nodes, item: exp.Expr, *_: object) -> Node:
+    text, (pattern,) = operands[0], operands[1:]
+    _expect(ColumnKind.STRING, [text], "like")
+    written = str(pattern.value)
+    if pattern.operation is not Operation.STRING:
+        raise rejected("'like' stands without a text", "write for example carrier like 'U%'")
+    if len(written) > _LONGEST_PATTERN:
+        raise rejected(f"the pattern is longer than {_LONGEST_PATTERN} characters", "look for less")
+    between = [part for part in written.split("%")[1:-1] if part]
+    if len(between) > 1 or "_" in "".join(between):
+        raise rejected(
+            f"the pattern {_brief(written)} has more than one part between two '%', or '_' in it",
+            "combine simpler ones with and, such as note like '%fell%' and note like '%again%'",
+        )
+    node = Node.like(text, written)
+    return Node.of(Operation.NOT, node) if item.args.get("negate") else node
+
+
+def _case(operands: Nodes, item: exp.Expr, columns: Columns) -> Node:
     parts = list(operands)
     subject = parts.pop(0) if item.args.get("this") is not None else None
     if item.args.get("default") is None:
@@ -330,9 +458,9 @@ def _case(operands: Nodes, item: exp.Expr, *_: object) -> Node:
     conditions, results = parts[:-1:2], [*parts[1::2], parts[-1]]
     if all(result is _NULL for result in results):
         raise rejected("every result of the case is null", "give at least one value")
-    kind = _common_kind(results, "case")
+    kind = _common_kind(results, "case", columns)
     if subject is not None:
-        _common_kind((subject, *conditions), "case")
+        _common_kind((subject, *conditions), "case", columns)
         conditions = [Node.of(Operation.EQUAL, subject, value) for value in conditions]
     _expect(ColumnKind.BOOLEAN, conditions, "when")
     parts[:-1:2] = conditions
@@ -341,6 +469,8 @@ def _case(operands: Nodes, item: exp.Expr, *_: object) -> Node:
 
 _numbers = partial(_calculated, ColumnKind.NUMBER)
 _conditions = partial(_calculated, ColumnKind.BOOLEAN)
+_texts = partial(_calculated, ColumnKind.STRING)
+_times = partial(_calculated, ColumnKind.TIME)
 _PAIR = frozenset({"this", "expression"})
 _LIST = frozenset({"this", "expressions", "ignore_nulls"})
 
@@ -368,17 +498,28 @@ _FORMS: dict[type[exp.Expr], _Form] = {
     exp.Neg: _Form(partial(_numbers, "-", Operation.NEGATE)),
     exp.Abs: _Form(partial(_numbers, "abs", Operation.ABSOLUTE)),
     exp.Add: _Form(partial(_numbers, "+", Operation.ADD)),
-    exp.Sub: _Form(partial(_numbers, "-", Operation.SUBTRACT)),
+    exp.Sub: _Form(_subtracted),
     exp.Mul: _Form(partial(_numbers, "*", Operation.MULTIPLY)),
     exp.Div: _Form(partial(_numbers, "/", Operation.DIVIDE), arguments=_PAIR | {"typed", "safe"}),
-    exp.Least: _Form(partial(_numbers, "least", Operation.LEAST), arguments=_LIST),
-    exp.Greatest: _Form(partial(_numbers, "greatest", Operation.GREATEST), arguments=_LIST),
+    exp.Least: _Form(partial(_extreme, "least", Operation.LEAST), arguments=_LIST),
+    exp.Greatest: _Form(partial(_extreme, "greatest", Operation.GREATEST), arguments=_LIST),
+    exp.Ln: _Form(partial(_numbers, "ln", Operation.LOGARITHM)),
+    exp.Log: _Form(partial(_numbers, "log", Operation.LOGARITHM), arguments=frozenset({"this"})),
+    exp.Lower: _Form(partial(_texts, "lower", Operation.LOWER)),
+    exp.Upper: _Form(partial(_texts, "upper", Operation.UPPER)),
+    exp.Cast: _Form(_time, None, frozenset({"this", "to"})),  # without brackets: of a text alone
+    exp.Year: _Form(partial(_times, "year", Operation.YEAR)),
+    exp.Month: _Form(partial(_times, "month", Operation.MONTH)),
+    exp.Day: _Form(partial(_times, "day", Operation.DAY)),
+    exp.Hour: _Form(partial(_times, "hour", Operation.HOUR)),
+    exp.DayOfWeekIso: _Form(partial(_times, "isodow", Operation.DAY_OF_WEEK)),
     exp.EQ: _Form(partial(_compared, "=", Operation.EQUAL)),
     exp.NEQ: _Form(partial(_compared, "<>", Operation.EQUAL, negated=True)),
     exp.LT: _Form(partial(_compared, "<", Operation.LESS)),
     exp.GT: _Form(partial(_compared, ">", Operation.LESS, swapped=True)),
     exp.LTE: _Form(partial(_compared, "<=", Operation.LESS, swapped=True, negated=True)),
     exp.GTE: _Form(partial(_compared, ">=", Operation.LESS, negated=True)),
+    exp.Like: _Form(_like, arguments=_PAIR | {"negate"}),
     exp.Between: _Form(_between, arguments=frozenset({"this", "low", "high"})),
     exp.In: _Form(_member, arguments=_LIST),
     exp.Is: _Form(lambda operands, *_: Node.of(Operation.IS_NULL, *operands), _tested),

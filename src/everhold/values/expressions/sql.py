@@ -3,12 +3,15 @@
 The engine skips work where it can: a branch of a ``case`` or ``coalesce`` for rows that do not take it, every operation
 for null, the rest of a comparison of equal beginnings. So nothing is ever null here, and nothing branches:
 
-- A number is a double, nan where it is missing. IEEE arithmetic carries nan along, and takes as long for it.
+- A number is a double, nan where it is missing. IEEE arithmetic carries nan along, and takes as long for it. So is a
+  time, in seconds.
 - A condition is two booleans, whether it is true and whether it is false; where it is missing, neither.
 - A text is empty where it is missing, and comes with a boolean that says where it is there.
 - A choice makes a list of what may be chosen and takes the element at a computed place: all are computed for all rows.
 
-What remains is comparing texts, which takes as long as they begin alike, and reading the columns themselves.
+What remains is comparing texts, which takes as long as they begin alike, and reading the columns themselves. A pattern
+is looked for by taking it out everywhere, because a search would end where it is found, and the engine's own ``like``
+takes very long for some patterns.
 
 Pieces that are used twice are columns of a sub-select before they are used, so the text stays linear in the tree. On
 connections of `everhold.sealing.engine` no optimizer undoes that.
@@ -16,18 +19,21 @@ connections of `everhold.sealing.engine` no optimizer undoes that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from everhold.values.evaluation import UNIT
-from everhold.values.expressions.tree import ColumnKind, Node, Operation, RowValue
+from everhold.values.expressions.lowering import lowered
+from everhold.values.expressions.tree import LETTERS, ColumnKind, Node, Operation, RowValue
 
 __all__ = ["group_totals_sql", "part_totals_sql", "quoted", "row_values_sql", "stretch_totals_sql", "totals_sql"]
 
 _ARITHMETIC = {
     Operation.NEGATE: ("(-", ""),
     Operation.ABSOLUTE: ("abs(", ""),
+    Operation.FLOOR: ("floor(", ""),
     Operation.ADD: ("(", " + "),
     Operation.SUBTRACT: ("(", " - "),
     Operation.MULTIPLY: ("(", " * "),
@@ -40,7 +46,11 @@ _TESTS = {
     Operation.MEMBER: (" IN (", " NOT IN (", "))"),
 }
 """The sign of a test, that of its opposite, and what closes both."""
-_MISSING = {ColumnKind.NUMBER: "'nan'::DOUBLE", ColumnKind.STRING: "''::VARCHAR", ColumnKind.BOOLEAN: "false"}
+_MISSING = {
+    ColumnKind.NUMBER: "'nan'::DOUBLE", ColumnKind.TIME: "'nan'::DOUBLE", ColumnKind.STRING: "''::VARCHAR",
+    ColumnKind.BOOLEAN: "false",
+}  # fmt: skip
+_OF_DOUBLES = (ColumnKind.NUMBER, ColumnKind.TIME)
 _BRANCHES = 8  # of a choice that is made at once; its place is a nested product
 _SHORT = 30  # characters of a literal that is written where it is used
 
@@ -78,10 +88,11 @@ def row_values_sql(values: Sequence[RowValue], table: str, *, position: str | No
     faces: dict[Node, Faces] = {}
     grids = []
     for value in values:
-        for node in value.expression.nodes:
+        expression = lowered(value.expression)
+        for node in expression.nodes:
             if node not in faces:
                 faces[node] = sheet.faces(node, list(map(faces.__getitem__, node.operands)))
-        grids.append(sheet.grid(value, faces[value.expression.root], unit))
+        grids.append(sheet.grid(value, faces[expression.root], unit))
     return sheet.select(grids, table, position)
 
 
@@ -130,6 +141,31 @@ def _double(value: float) -> str:
     return f"'{value!r}'::DOUBLE"
 
 
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'::VARCHAR"
+
+
+def _like(text: Part, pattern: str) -> Iterator[tuple[Part, ...]]:
+    """Tests that a text is like a pattern: its length, its beginning, its end, and one part between them."""
+    first, *between, last = pattern.split("%") if "%" in pattern else (pattern, "")
+    yield "(length(", text, f") {'>=' if '%' in pattern else '='} {len(first) + len(last)})"
+    for start, run in _runs(first):
+        yield "(substring(", text, f", {start + 1}, {len(run)}) = {_text(run)})"
+    for start, run in _runs(last):
+        yield "(substring(right(", text, f", {len(last)}), {start + 1}, {len(run)}) = {_text(run)})"
+    for part in filter(None, between):
+        inside: tuple[Part, ...] = (text,)
+        if first or last:  # of a text that is too short something is made, too
+            ends = len(first) + len(last)
+            inside = "substring(", text, f", {len(first) + 1}, abs(length(", text, f") - {ends}))"
+        yield "(length(replace(", *inside, f", {_text(part)}, '')) < length(", *inside, "))"
+
+
+def _runs(part: str) -> Iterator[tuple[int, str]]:
+    """Signs that stand for themselves, with their places; ``_`` stands for any one."""
+    return ((found.start(), found[0]) for found in re.finditer("[^_]+", part))
+
+
 @dataclass(slots=True)
 class _Sheet:
     """Pieces of SQL, each written once and known by its number: text in which earlier pieces stand by their numbers."""
@@ -164,9 +200,16 @@ class _Sheet:
                 tests = [self._joined(", ", ones[1:], before=["(", ones[0], sign], after=[closing]) for sign in signs]
                 there = [face for face in others if face != "true"]
                 return self._joined(" AND ", [tests[0], *there]), self._joined(" AND ", [tests[1], *there])
+            case Operation.LIKE:
+                like = self._joined(" AND ", [self._put(*test) for test in _like(ones[0], str(node.value))])
+                no_like = self._put("(NOT ", like, ")")
+                return self._joined(" AND ", [like, others[0]]), self._joined(" AND ", [no_like, others[0]])
+            case Operation.LOWER | Operation.UPPER:
+                replaced, by = LETTERS[node.operation]
+                return self._put("translate(", ones[0], f", '{replaced}', '{by}')"), others[0]
             case Operation.CASE:
                 chosen = self._case(ones[:-1:2], [*inputs[1::2], inputs[-1]])
-                if node.kind is not ColumnKind.NUMBER:
+                if node.kind not in _OF_DOUBLES:
                     return chosen
                 value = chosen[0]
             case Operation.LEAST:  # nan counts as the largest number, so it is chosen among the negated too
@@ -235,15 +278,17 @@ class _Sheet:
                 return _MISSING[node.kind], "false"
             case Operation.BOOLEAN:
                 return ("true", "false") if node.value else ("false", "true")
-            case Operation.NUMBER:
+            case Operation.NUMBER | Operation.TIME:
                 return _double(float(node.value or 0.0)), "true"
             case Operation.STRING:
-                return self._put("'" + str(node.value).replace("'", "''") + "'::VARCHAR"), "true"
+                return self._put(_text(str(node.value))), "true"
         name = f"t.{quoted(str(node.value))}"
         missing = f"{_MISSING[node.kind]}][1 + ({name} IS NULL)::BIGINT]"
         match node.kind:
             case ColumnKind.NUMBER:
                 columns = [self._put(f"[{name}::DOUBLE, {missing}")]
+            case ColumnKind.TIME:  # an infinite time has no epoch
+                columns = [self._put(f"[epoch({name}), {missing.replace(name, f'epoch({name})')}")]
             case ColumnKind.BOOLEAN:
                 columns = [self._put(f"[{name}::BOOLEAN, {missing}"), self._put(f"[NOT {name}::BOOLEAN, {missing}")]
             case _:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import numbers
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,7 +19,7 @@ from operator import attrgetter
 
 from everhold.errors import QueryRejected
 
-__all__ = ["ColumnKind", "Expression", "Node", "Operation", "RowValue"]
+__all__ = ["LETTERS", "ColumnKind", "Expression", "Node", "Operation", "RowValue"]
 
 
 class ColumnKind(Enum):
@@ -27,8 +28,10 @@ class ColumnKind(Enum):
     NUMBER = "number"
     STRING = "string"
     BOOLEAN = "boolean"
+    TIME = "time"
+    """Dates and timestamps."""
     OTHER = "other"
-    """Dates, times, lists, structures, bytes: cannot be used in an expression."""
+    """Times of day, intervals, lists, structures, bytes: cannot be used in an expression."""
 
 
 class Operation(Enum):
@@ -38,6 +41,7 @@ class Operation(Enum):
     NUMBER = "number"
     STRING = "string"
     BOOLEAN = "boolean"
+    TIME = "time"
     NULL = "null"
     NEGATE = "negate"
     ABSOLUTE = "abs"
@@ -45,11 +49,22 @@ class Operation(Enum):
     SUBTRACT = "subtract"
     MULTIPLY = "multiply"
     DIVIDE = "divide"
+    FLOOR = "floor"
+    LOGARITHM = "logarithm"
+    DAYS = "days"
+    YEAR = "year"
+    MONTH = "month"
+    DAY = "day"
+    HOUR = "hour"
+    DAY_OF_WEEK = "day of week"
     LEAST = "least"
     GREATEST = "greatest"
     EQUAL = "equal"
     LESS = "less"
     MEMBER = "member"
+    LIKE = "like"
+    LOWER = "lower"
+    UPPER = "upper"
     IS_NULL = "is null"
     NOT = "not"
     AND = "and"
@@ -58,8 +73,16 @@ class Operation(Enum):
 
 
 _CONDITIONS = frozenset(
-    {Operation.EQUAL, Operation.LESS, Operation.MEMBER, Operation.IS_NULL, Operation.NOT, Operation.AND, Operation.OR}
+    {Operation.EQUAL, Operation.LESS, Operation.MEMBER, Operation.LIKE, Operation.IS_NULL, Operation.NOT, Operation.AND,
+     Operation.OR}
+)  # fmt: skip
+_OF_TIMES = frozenset(
+    {Operation.DAYS, Operation.YEAR, Operation.MONTH, Operation.DAY, Operation.HOUR, Operation.DAY_OF_WEEK}
 )
+_LITERALS = frozenset({Operation.NUMBER, Operation.STRING, Operation.BOOLEAN, Operation.TIME})
+_SMALL, _LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERS = {Operation.LOWER: (_LARGE, _SMALL), Operation.UPPER: (_SMALL, _LARGE)}
+"""Letters that are replaced, and by which; all others stay, because engines disagree about them."""
 _DUAL = {Operation.AND: Operation.OR, Operation.OR: Operation.AND}
 
 
@@ -69,9 +92,9 @@ class Node:
 
     Attributes:
         operation: What is done.
-        kind: Static type of the result: NUMBER, STRING or BOOLEAN.
+        kind: Static type of the result: NUMBER, STRING, BOOLEAN or TIME.
         operands: Inputs; for CASE condition, result, condition, result, ..., otherwise.
-        value: Name of a column, or value of a literal.
+        value: Name of a column, value of a literal (of a time seconds since 1970), or pattern of LIKE.
         digest: SHA-256 of the structure below.
         depth: Longest way down to a leaf.
     """
@@ -98,7 +121,7 @@ class Node:
     @property
     def is_literal(self) -> bool:
         """Whether the value is written in the expression itself."""
-        return self.operation in (Operation.NUMBER, Operation.STRING, Operation.BOOLEAN)
+        return self.operation in _LITERALS
 
     @staticmethod
     def literal(value: str | float | bool) -> Node:
@@ -110,12 +133,24 @@ class Node:
         return Node(Operation.NUMBER, ColumnKind.NUMBER, value=float(value) + 0.0)
 
     @staticmethod
+    def like(text: Node, pattern: str) -> Node:
+        """Whether a text is like a pattern; one without signs for any text is an equality."""
+        if not {*pattern} & {"%", "_"}:
+            return Node.of(Operation.EQUAL, text, Node.literal(pattern))
+        return Node(Operation.LIKE, ColumnKind.BOOLEAN, (text,), re.sub("%+", "%", pattern))
+
+    @staticmethod
     def of(operation: Operation, *operands: Node) -> Node:
         """An operation in the one form that its spellings share; recursion is bounded by the nesting of the text."""
         first = operands[0]
         match operation:
             case Operation.NEGATE | Operation.NOT if first.operation is operation:
                 return first.operands[0]
+            case Operation.LOWER | Operation.UPPER:
+                first = first.operands[0] if first.operation in LETTERS else first
+                if first.is_literal:
+                    return Node.literal(str(first.value).translate(str.maketrans(*LETTERS[operation])))
+                operands = (first,)
             case Operation.NEGATE if isinstance(first.value, float):
                 return Node.literal(-first.value)
             case Operation.NOT if isinstance(first.value, bool):
@@ -137,7 +172,9 @@ class Node:
                 operands = _flat(operation, operands)
                 if len(operands) == 1:
                     return operands[0]
-        return Node(operation, ColumnKind.BOOLEAN if operation in _CONDITIONS else operands[-1].kind, operands)
+        if operation in _CONDITIONS:
+            return Node(operation, ColumnKind.BOOLEAN, operands)
+        return Node(operation, ColumnKind.NUMBER if operation in _OF_TIMES else operands[-1].kind, operands)
 
 
 def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:

@@ -1,0 +1,224 @@
+"""The command `split`: rows to train on and rows to seal, and the command that seals them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from everhold.cli.arguments import FormatOption
+from everhold.cli.dependence import waiting
+from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.output import Format, note, show_record
+
+if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
+    from everhold.sealing.splitting import Parts
+
+__all__ = ["register"]
+
+_APART, _SEALING = "What belongs together, at most one of", "The command that is printed"
+_FEWER = (300, 100, 30, 10, 3, 1)  # questions, where rows are worth too little for more
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `split`."""
+    app.command()(split)
+
+
+def split(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="All rows: a .parquet, .csv or .tsv file.")],
+    *,
+    holdout: Annotated[float, typer.Option(metavar="SHARE", help="About which share of the rows is to be sealed.")],
+    output: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for training.parquet and holdout.parquet; made if need be.")
+    ],
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Equal values belong together: patients, households.", rich_help_panel=_APART
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Dates, times or numbers: the last rows are sealed.", rich_help_panel=_APART
+        ),
+    ] = None,
+    stratify: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Both files have its values in the same shares.", rich_help_panel=_APART),
+    ] = None,
+    gap: Annotated[
+        float | None,
+        typer.Option(help="With --time: days (of numbers, units) between both files that nobody may see."),
+    ] = None,
+    stretch: Annotated[
+        float | None,
+        typer.Option(help="With --time: days that are declared to belong together; as many as the gap by default."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For the same split another time; by default chance decides.")
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The truth; by default that of --stratify.", rich_help_panel=_SEALING),
+    ] = None,
+    row_id: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Names rows, each once.", rich_help_panel=_SEALING)
+    ] = None,
+    queries: Annotated[int, typer.Option(help="Number of questions to plan for.", rich_help_panel=_SEALING)] = 1_000,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    r"""Split a table into training and sealed rows, and print the command that seals.
+
+    Examples:
+      everhold split flights.parquet --holdout 0.5 --output data
+      everhold split visits.csv --holdout 0.2 --groups patient --output data
+      everhold split days.csv --holdout 0.3 --time date --gap 30 --output data
+      everhold split loans.csv --holdout 0.2 --stratify paid --output data
+
+    Which rows are sealed follows from chance, groups, times or classes alone; no
+    outcome decides. All columns are kept, and no file is ever overwritten.
+    --groups seals whole groups. --time seals the last rows; those less than the
+    gap before them belong to nobody, and a column 'stretch' is added, by which
+    the command declares that stretches are independent of each other.
+    Put TABLE away when the rows are sealed: whoever has it has the sealed rows.
+
+    Exit codes:
+      0  split
+      1  a file cannot be written
+      2  wrong usage
+      3  the rows cannot be read, or cannot be split so; nothing was written
+    """
+    _check(holdout, groups=groups, time=time, stratify=stratify, gap=gap, stretch=stretch)
+    from everhold.sealing.create import checked_seed
+    from everhold.sealing.splitting import split_file
+
+    with arguments_checked(), waiting("splitting"):
+        parts = split_file(
+            table, output, share=holdout, groups=groups, time=time, gap=gap or 0.0, stretch=stretch,
+            stratify=stratify, seed=checked_seed(seed),
+        )  # fmt: skip
+    allowed = _allowed(parts, queries)
+    command = _command(table, output, groups="stretch" if time else groups, label=label or stratify, row_id=row_id,
+                       queries=allowed or queries)  # fmt: skip
+    record = {
+        "training": str(output / "training.parquet"),
+        "holdout": str(output / "holdout.parquet"),
+        "training_rows": parts.training_rows,
+        "holdout_rows": parts.sealed_rows,
+        "left_out": parts.left_out,
+        "groups": len(parts.sealed_sizes) if groups or time else None,
+        "about": _about(groups=groups, time=time, stratify=stratify),
+        "create": command,
+    }
+    if form is not Format.TABLE:
+        show_record(record, form)
+    else:
+        show_record({name: value for name, value in record.items() if name != "create" and value is not None}, form)
+        sys.stdout.write(f"\n{command}\n")
+    _say(table, parts, queries, allowed, time=time, gap=gap)
+
+
+def _check(
+    share: float,
+    *,
+    groups: str | None,
+    time: str | None,
+    stratify: str | None,
+    gap: float | None,
+    stretch: float | None,
+) -> None:
+    if not 0.0 < share < 1.0:
+        raise Misuse(f"--holdout is {share}; expected a share of the rows between 0 and 1, such as 0.2")
+    given = {"--groups": groups, "--time": time, "--stratify": stratify}
+    named = [option for option, column in given.items() if column is not None]
+    if len(named) > 1:
+        raise Misuse(f"{' and '.join(named)} are given together; expected one of them; leave the others out")
+    if time is None and (gap is not None or stretch is not None):
+        raise Misuse("--gap and --stretch belong to --time; leave them out or name the column of times")
+    if time is not None and gap is None:
+        raise Misuse(
+            "--time is given without --gap; expected for how many days rows tell of each other, such as --gap 30: "
+            "nobody may see the rows in between"
+        )
+    for option, length in (("--gap", gap), ("--stretch", stretch)):
+        if length is not None and not 0.0 < length < float("inf"):
+            raise Misuse(f"{option} is {length}; expected a positive number of days or units")
+
+
+def _about(*, groups: str | None, time: str | None, stratify: str | None) -> str:
+    """What answers will be about."""
+    if groups is not None:
+        return f"groups of such sizes, drawn as these values of {groups!r} were"
+    if time is not None:
+        return (
+            f"the sealed stretch of {time!r} as it might have turned out; later times only if they follow the same law"
+        )
+    if stratify is not None:
+        return f"rows with the values of {stratify!r} in just these shares, whatever they are elsewhere"
+    return "rows drawn one by one, as these were"
+
+
+def _model(parts: Parts) -> DependenceModel:
+    from everhold.dependence import Groups, Independent
+
+    return Independent() if parts.groups is None else Groups(parts.sealed_sizes)
+
+
+def _allowed(parts: Parts, queries: int) -> int | None:
+    """The number of questions that is wished for, or the largest smaller one that rows would be sealed for."""
+    counts = (queries, *(fewer for fewer in _FEWER if fewer < queries))
+    return next((count for count in counts if _is_worth_it(parts, count)), None)
+
+
+def _is_worth_it(parts: Parts, queries: int) -> bool:
+    from everhold.errors import HoldoutRejected, VacuousGuaranteeWarning
+    from everhold.planning import plan
+    from everhold.planning.choice import check_worth
+
+    with arguments_checked(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousGuaranteeWarning)  # the command that seals will say it
+        best = plan(
+            rows=parts.sealed_rows, queries=queries, dependence=_model(parts), training_rows=parts.training_rows
+        ).best
+    try:
+        if best.tuned is not None:
+            check_worth(best.tuned, allow_vacuous=False)
+    except HoldoutRejected:
+        return False
+    return best.tuned is not None
+
+
+def _command(
+    table: Path, output: Path, *, groups: str | None, label: str | None, row_id: str | None, queries: int
+) -> str:
+    """The command that seals the rows, to be pasted into a shell."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", table.name.partition(".")[0]).strip("-") or "holdout"
+    options = {"holdout": output / "holdout.parquet", "training": output / "training.parquet", "label": label,
+               "row-id": row_id, "groups": groups, "queries": queries}  # fmt: skip
+    given = [f"--{option}={value}" if str(value).startswith("-") else (f"--{option}", str(value))
+             for option, value in options.items() if value is not None]  # fmt: skip
+    words = [word for each in given for word in ([each] if isinstance(each, str) else each)]
+    return shlex.join(["everhold", "create", f"{name}.db", name, *words])
+
+
+def _say(table: Path, parts: Parts, queries: int, allowed: int | None, *, time: str | None, gap: float | None) -> None:
+    """What people should know besides, on the error stream."""
+    if time is not None:
+        note(
+            f"{parts.left_out:,} rows within {gap:g} of the sealed ones belong to nobody: whoever asks must not have "
+            "seen them. Stretches are declared to be independent of each other; if rows remember longer, say so with "
+            "--stretch, or fit a model: see 'everhold dependence fit --help'."
+        )
+    if allowed is None:
+        note("The sealed rows are worth too few independent ones to promise anything: the command will be refused.")
+    elif allowed < queries:
+        note(f"The sealed rows are worth too few independent ones for {queries:,} questions; {allowed:,} are planned.")
+    note(f"Put {table.name} away when the rows are sealed: whoever has it has the sealed rows.")
