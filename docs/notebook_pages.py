@@ -46,14 +46,21 @@ def _cell(cell: dict[str, Any]) -> list[str]:
 
 def _output(output: dict[str, Any]) -> str:
     if output["output_type"] == "stream":
-        return f"```text\n{''.join(output['text']).rstrip()}\n```"
+        return _printed("".join(output["text"]))
     form = next(form for form in _FORMS if form in output["data"])
     shown = "".join(output["data"][form]).strip()
     if form == "text/plain":
-        return f"```text\n{shown}\n```"
+        return _printed(shown)
     if form == "image/png":
         shown = f'<img src="data:image/png;base64,{html.escape(shown)}" alt="">'
     if form == "text/html":
-        shown = re.sub(r"<style scoped>.*?</style>", "", shown, flags=re.DOTALL)  # of pandas
+        shown = re.sub(r"<style scoped>.*?</style>", "", shown, flags=re.DOTALL)  # of pandas, like the next
+        shown = shown.replace('<table border="1" class="dataframe">', "<table>")
     shown = re.sub(r"\n\s*\n", "\n", shown)  # an empty line would end the HTML
     return f"<div>\n{shown}\n</div>" if shown else ""
+
+
+def _printed(text: str) -> str:
+    """Text as it was printed; long lines go on in the next one."""
+    lines = re.sub(r"\n\s*\n", "\n", html.escape(text.rstrip()))
+    return f'<pre style="white-space: pre-wrap"><code>{lines}</code></pre>'
