@@ -35,7 +35,9 @@ def test_a_notebook_runs_and_says_what_the_documentation_shows(path, tmp_path, m
     monkeypatch.setenv(SWITCH, "off")
     notebook = nbformat.read(path, as_version=4)
     shown = said(notebook)
-    NotebookClient(notebook, timeout=300, coalesce_streams=True, resources={"metadata": {"path": tmp_path}}).execute()
+    NotebookClient(
+        notebook, timeout=300, startup_timeout=300, coalesce_streams=True, resources={"metadata": {"path": tmp_path}}
+    ).execute()
     assert said(notebook) == shown
     assert len(shown) > 5
 
