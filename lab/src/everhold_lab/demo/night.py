@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "Night", "main", "play"]
 
-_MATTER = (1.0, 1.0, 1.0, 1.0, 1.0)  # what the first features add to the score that decides the label
+_MATTER = (1.0, 0.9, 0.8, 0.7)  # what the first features add to the score that decides the label
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Night:
             fitted = float(np.mean(training[name] * signs) / np.mean(training["f0"] * signs))
             return replace(model, weights={**model.weights, name: round(fitted, 3)})
         low = float(rng.normal())
-        high = low + 6.0 / self.rows * float(rng.exponential())  # some few rows
+        high = low + 10.0 / self.rows * float(rng.exponential())  # some few rows
         return replace(model, patches=(*model.patches, (name, round(low, 6), round(high, 6))))
 
 
