@@ -125,6 +125,7 @@ def test_a_rule_climbs_only_by_proof(holdout):
     assert (won["verdict"], won["charged"], won["promotions"]) == ("promoted", 1, 1)
     again = told(holdout, "challenge", {"rule": "z + x > 0"})
     assert (again["verdict"], again["charged"], again["repeated"]) == ("promoted", 0, True)
+    assert again["next"].startswith("this model is the champion already")
     assert told(holdout, "status")["gates"][0]["promotions"] == 1
 
 

@@ -31,7 +31,7 @@ def test_a_rule_is_the_model():
 def test_a_bare_score_climbs_away_from_the_truth(nights):
     """The protection removed: the same agent on the same rows, told the score."""
     bare, _ = nights
-    assert sum(moment.promoted for moment in bare) > 20
+    assert sum(moment.promoted for moment in bare) > 10
     assert all(after.reported >= before.reported for before, after in pairwise(bare))
     assert bare[-1].reported - bare[-1].truth > bare[0].reported - bare[0].truth + 0.02
     lost = [before.truth > after.truth for before, after in pairwise(bare) if after.promoted]

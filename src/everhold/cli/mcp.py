@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -107,7 +107,7 @@ def _folder(path: Path) -> Path:
     return path.resolve()
 
 
-def _read(path: Path, schema: Schema) -> PredictionTable | Any:
+def _read(path: Path, schema: Schema) -> PredictionTable:
     from everhold.cli.files import read_predictions
 
     return read_predictions(path, schema, column=None)

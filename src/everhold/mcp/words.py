@@ -99,6 +99,8 @@ def next_after_verdict(verdict: Verdict) -> str:
     """After `challenge`."""
     if verdict.refused:
         return f"refused, and nothing was charged; the champion stays; {_SPENT}"
+    if verdict.promoted and verdict.repeated:
+        return "this model is the champion already; change it and challenge again"
     if verdict.promoted:
         return "keep this model: it is the champion now; change it further and challenge again"
     return (

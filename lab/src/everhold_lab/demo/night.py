@@ -149,8 +149,9 @@ async def _play(night: Night) -> list[Moment]:
 
             async def gate(model: Model) -> bool:
                 told = await client.call_tool("challenge", {"rule": model.rule()})
-                assert told.structured_content is not None, told.content
-                return bool(told.structured_content["promoted"])
+                said = told.structured_content
+                assert said is not None, told.content
+                return bool(said["promoted"] and not said["repeated"])
 
             return moments + await night.work("a gate on the same rows", gate, training, bare=False)
 
