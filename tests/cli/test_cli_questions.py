@@ -336,3 +336,17 @@ def test_statistics_of_all_rows_are_held_against_guesses_from_the_shell(study, e
     own = ("--auc", "sealed_predictions.csv", "--positives", "100", "--negatives", "100")
     assert "--training-predictions" in everhold("ask", *place, *own, code=5).stderr
     assert as_json(everhold, "ask", *place, *own, "--guess", "0.9")["source"] in ("guess", "holdout")
+
+
+def test_a_contrast_of_two_arms_by_group(everhold, study):
+    options = ("--risk-difference", "late = 1", "--arm", "carrier", "--treated", "UA", "--control", "AA")
+    price = json.loads(everhold("quote", "s.db", "flights", *options, "--format", "json").stdout)
+    assert price["charged_at_most"] == 2
+    answer = json.loads(everhold("ask", "s.db", "flights", *options, "--format", "json").stdout)
+    assert answer["low"] <= answer["value"] <= answer["high"]
+    ratio = json.loads(everhold("ask", "s.db", "flights", "--risk-ratio", *options[1:], "--format", "json").stdout)
+    assert ratio["charged"] == 0
+    each = everhold("ask", "s.db", "flights", *options, "--by", "late", "--groups", "0,1", "--format", "json")
+    assert [line["group"] for line in json.loads(each.stdout)["groups"]] == ["0", "1"]
+    assert "needs --control" in everhold("ask", "s.db", "flights", *options[:-2], code=2).stderr
+    assert "--arm belongs to" in everhold("ask", "s.db", "flights", "--mean", "late = 1", "--arm", "x", code=2).stderr

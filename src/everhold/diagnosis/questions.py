@@ -12,6 +12,8 @@ import numpy as np
 from everhold.dependence.stretches import sizes_of_stretches, wandering_of_means
 from everhold.diagnosis.columns import OpenFile, is_order
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
+from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.tree import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,7 +81,8 @@ class Watch:
         """Totals of questions over the training rows, and what is worth a warning, by the place of the question.
 
         That is looked for in the declared order, or that of the file, and in those that columns name. An expression is
-        not judged in the order of a column that it reads: sorted by it, any rows look alike.
+        not judged in the order of a column that it reads: sorted by it, any rows look alike. One that reads a time is
+        judged in the order of no column, because times and numbers of rows mostly rise together.
 
         Args:
             training: The training rows.
@@ -93,8 +96,9 @@ class Watch:
         for column in self.others:
             again = training.stretch_totals(bound, order_by=(column,), unit=unit)
             for place, worth in self.seen(again, unit=unit, level=level, order_by=column):
-                reads_it = bound[place].row_value is not None and column in (bound[place].columns or ())
-                if not reads_it and (place not in clearest or worth.p_value < clearest[place].p_value):
+                if not _reads(bound[place], column) and (
+                    place not in clearest or worth.p_value < clearest[place].p_value
+                ):
                     clearest[place] = worth
         return np.asarray(sums.sum(axis=1)), clearest
 
@@ -110,6 +114,13 @@ class Watch:
             stretch, p_value = math.ceil(found.at_most[place]), float(found.p_values[place])
             told.append((place, QuestionWorth(worth, promised, stretch, p_value, order_by)))
         return told
+
+
+def _reads(bound: BoundQuery, column: str) -> bool:
+    """Whether an expression reads a column, or a time."""
+    nodes = () if bound.row_value is None else bound.row_value.expression.nodes
+    read = [node for node in nodes if node.operation is Operation.COLUMN]
+    return any(node.value == column or node.kind is ColumnKind.TIME for node in read)
 
 
 _watches: WeakKeyDictionary[StoredRows, tuple[tuple[Mechanism, str | None], Watch]] = WeakKeyDictionary()

@@ -14,7 +14,13 @@ from everhold.errors import QueryRejected
 from everhold.sealing.engine import SEALED, locked_connection
 from everhold.values.expressions import ColumnKind, RowValue, parse, totals_sql
 
-KINDS = {"x": ColumnKind.NUMBER, "s": ColumnKind.STRING, "f": ColumnKind.BOOLEAN, "l": ColumnKind.OTHER}
+KINDS = {
+    "x": ColumnKind.NUMBER,
+    "s": ColumnKind.STRING,
+    "f": ColumnKind.BOOLEAN,
+    "l": ColumnKind.OTHER,
+    "t": ColumnKind.TIME,
+}
 CANARY = "canary-4711"
 
 FRAGMENTS = [
@@ -41,6 +47,11 @@ FRAGMENTS = [
     "with a as (select 1) select * from a",
     "x from sealed", "x where f", "x limit 1", "x order by 1", "x > all (select 1)", "row(1)", "struct_pack(a := 1)",
     "x := 1", "x => 1",
+    "s like '%_%_%_%_%a'", "s like '" + "%a" * 99 + "'", "s like s", "s like '%' escape '%'", "s not like 'a' like 'b'",
+    "t > timestamp 'infinity'", "t > date '0000-00-00'", "t > timestamp '2024-01-01 00:00:00 Europe/Oslo'",
+    "t > current_date", "t > today()", "t - interval 1 day", "date '2024-01-01' - t", "year(t) / 0", "t = t",
+    "ln(ln(ln(x)))", "log(-1)", "lower(upper(lower(s))) = 's'", "year(year(t))", "epoch(t)", "strftime(t, '%s')",
+    "like", "date", "timestamp", "date 'x' 'y'", "lower('" + "A" * 3000 + "') = s", "day", "hour(t) = hour",
     "'a' 'b'", "s = 'a' 'b'", "true > false", "null", "f = null", "x = 1 = f", "x < 1 < 2",
 ]  # fmt: skip
 SIGNS = [
@@ -79,7 +90,8 @@ DEEP = {
 @pytest.fixture
 def engine(tmp_path):
     (tmp_path / "canary.csv").write_text(CANARY)
-    table = pa.table({"x": [1.0, None, float("inf")], "s": ["a", None, CANARY], "f": [True, None, False]})
+    times = pa.array([0, None, 2**52], pa.timestamp("us"))
+    table = pa.table({"t": times, "x": [1.0, None, float("inf")], "s": ["a", None, CANARY], "f": [True, None, False]})
     pq.write_table(table, tmp_path / "rows.parquet")
     with locked_connection(tmp_path / "rows.parquet", threads=1) as connection:
         yield connection

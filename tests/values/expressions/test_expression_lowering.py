@@ -41,9 +41,7 @@ def _one(node, inputs, row):
         case Operation.NULL:
             return None
         case Operation.CASE:
-            return next(
-                (result for test, result in zip(inputs[:-1:2], inputs[1::2], strict=True) if test), inputs[-1]
-            )
+            return next((result for test, result in zip(inputs[:-1:2], inputs[1::2], strict=True) if test), inputs[-1])
     if None in inputs:
         return None
     match node.operation:

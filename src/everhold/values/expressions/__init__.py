@@ -32,9 +32,9 @@ worth 0. The value times `UNIT`, rounded down, is the 64-bit integer that is sum
 
 **One question, one form.** `Expression.canonical` is the same for spellings that differ in white space, case of
 keywords, brackets, ``!=`` and ``<>``, ``a > b`` and ``b < a``, ``not (a > b)`` and ``a <= b``, ``between`` and two
-comparisons, ``in`` and a chain of ``or``, ``like`` without ``%`` and ``_`` and ``=``, a date and its first moment, order
-and repetition under ``and``, ``or``, ``in``, ``least`` and ``greatest``, order under ``+`` and ``*``, De Morgan's laws,
-``1`` and ``1.0``.
+comparisons, ``in`` and a chain of ``or``, ``like`` without ``%`` and ``_`` and ``=``, a date and its first instant,
+order and repetition under ``and``, ``or``, ``in``, ``least`` and ``greatest``, order under ``+`` and ``*``, De
+Morgan's laws, ``1`` and ``1.0``.
 
 The text itself never reaches an engine: `row_values_sql`, `totals_sql` and `part_totals_sql` write SQL for DuckDB from
 the tree, in which times and logarithms have become arithmetic.
