@@ -41,5 +41,5 @@ if __name__ == "__main__":
     checking = "--check" in sys.argv
     bounds = lower_bounds([extra for extra in sys.argv[1:] if extra != "--check"])
     if checking:
-        sys.exit("\n".join(different(bounds)))
+        sys.exit("\n".join(different(bounds)) or None)
     sys.stdout.write("".join(f"{name}=={lowest}\n" for name, lowest in bounds.items()))
