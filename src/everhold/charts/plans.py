@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.charts import INK, coloured_lines, mechanism_labels, styled
+from everhold.charts import INK, coloured_lines, covered_lines, mechanism_labels, styled
 from everhold.dependence import Independent
 from everhold.guarantees.published import STATEMENTS
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, answering
@@ -35,7 +35,7 @@ _PUBLISHED = {  # muted beside the mechanisms, which have colours of their own
     "dwork_theorem_25": "#4d4d4d",
     "jung_2020": "#8c6bb1",
     "rogers_2020_monitor": "#a6761d",
-    "hoeffding_splitting": "#c9a2bf",
+    "hoeffding_splitting": "#57606a",
 }
 
 
@@ -148,12 +148,16 @@ def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -
     looks = {name: (kind.colour, [1, 0]) for name, kind in answering().items()}
     looks[_EXPECTED] = MECHANISMS["guess_and_check"].colour, [1, 3]
     looks |= {name: (colour, [5, 4]) for name, colour in _PUBLISHED.items()}
-    drawn = {point["by"] for point in points}
+    heights = _lines_from_the_top(points)
+    points = sorted(points, key=lambda point: list(heights).index(point["by"]))
     incomplete = {} if isinstance(plan.dependence, Independent) else {"zhao_theorem_2": "proof incomplete"}
     cross_at = plan.wished_radius or plan.best.expected or 1.0
     least = min(point["radius"] for point in points)
     lines = coloured_lines(
-        points, {name: look for name, look in looks.items() if name in drawn}, labels=_labels(plan.at, incomplete)
+        points,
+        {name: looks[name] for name in heights},
+        labels=_labels(plan.at, incomplete),
+        covered=covered_lines(heights, log=True),
     ).encode(
         x=alt.X("number:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")),
         y=alt.Y(
@@ -166,8 +170,21 @@ def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -
     )
     cross = (
         alt.Chart({"values": [{"number": at, "radius": cross_at}]})
-        .mark_point(shape="cross", size=180, color=INK, filled=True, angle=45)
+        .mark_point(shape="cross", size=180, color=INK, filled=True, angle=45, opacity=1)
         .encode(x="number:Q", y="radius:Q")
     )
-    layered: alt.LayerChart = styled(alt.layer(lines, cross).properties(width=560, height=380))
+    said = (
+        alt.Chart({"values": [{"number": at, "radius": cross_at}]})
+        .mark_text(text="your plan", dy=-16, color=INK, fontSize=12)
+        .encode(x="number:Q", y="radius:Q")
+    )
+    layered: alt.LayerChart = styled(alt.layer(lines, cross, said).properties(width=560, height=380))
     return layered
+
+
+def _lines_from_the_top(points: Sequence[dict[str, Any]]) -> dict[str, dict[float, float]]:
+    """Heights by place of each line, in the order in which lines end: first those that leave the picture early."""
+    lines: dict[str, dict[float, float]] = {}
+    for point in points:
+        lines.setdefault(point["by"], {})[point["number"]] = point["radius"]
+    return dict(sorted(lines.items(), key=lambda line: (max(line[1]), -line[1][max(line[1])])))

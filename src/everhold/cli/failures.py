@@ -22,12 +22,24 @@ from everhold.errors import EverholdError, EverholdWarning
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["CommandGroup", "Misuse", "arguments_checked"]
+__all__ = ["EXTRAS", "CommandGroup", "Misuse", "arguments_checked"]
 
 _UNEXPECTED = (
     "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; "
     "check the ledger with 'everhold ledger verify' and report the command that you typed"
 )
+
+EXTRAS = {
+    "altair": "plots",
+    "vl_convert": "plots",
+    "pandas": "plots",
+    "sklearn": "sklearn",
+    "mcp": "mcp",
+    "pyagrum": "graph",
+    "dp_accounting": "accounting",
+    "rfc3161_client": "timestamp",
+}
+"""The extra of each package that a command may need."""
 
 _TypersOwn: type[Exception] = typer.BadParameter.__mro__[2]  # ClickException, which typer has moved with its versions
 
@@ -105,14 +117,16 @@ def _public(fault: Exception) -> tuple[int, dict[str, Any]]:
     if isinstance(fault, typer.Abort):
         return 1, {"error": "Aborted", "message": "stopped before the end; start the command again"}
     if isinstance(fault, ModuleNotFoundError):
-        return 1, {
-            "error": "MissingPackage",
-            "message": f"this command needs the package {fault.name}; "
-            "install it with pip install 'everhold[plots,sklearn]'",
-        }
+        return 1, {"error": "MissingPackage", "message": _missing(str(fault.name))}
     if isinstance(fault, OSError) and fault.errno is not None:
         return 1, {"error": "FileError", "message": _file_message(fault)}
     return 1, {"error": "UnexpectedError", "message": _UNEXPECTED}
+
+
+def _missing(module: str) -> str:
+    extra = EXTRAS.get(module.partition(".")[0])
+    install = "everhold" if extra is None else f"everhold[{extra}]"
+    return f"this command needs the package {module}; install it with pip install '{install}'"
 
 
 def _usage_message(fault: Any) -> str:

@@ -49,7 +49,7 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
     import altair as alt
 
     # room to the right of each label: a reader's font may be wider than the one that was measured
-    legend: dict[str, Any] = {"title": None, "orient": "bottom", "labelLimit": 400, "padding": 14, "columnPadding": 44}
+    legend: dict[str, Any] = {"title": None, "orient": "bottom", "labelLimit": 0, "padding": 14, "columnPadding": 44}
     names, band_name = ["what the analyst is told", "the truth, on fresh flights"], "the interval that everhold states"
     vertical = alt.Scale(zero=False)
 

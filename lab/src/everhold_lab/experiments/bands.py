@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["accuracy_bands"]
 
 _BAND_OPACITY = 0.22
+_DRAWN = ("reported", "training", "fresh")  # what has gaps over what has none
 _SERIES = {
     "training": ("on the training rows", "#0072b2", [2, 3]),
     "reported": ("as the holdout reports", "#d55e00", [1, 0]),
@@ -52,7 +53,7 @@ def accuracy_bands(
     colours, dashes = [colour for _, colour, _ in _SERIES.values()], [dash for _, _, dash in _SERIES.values()]
     # room to the right of each label: a reader's font may be wider than the one that was measured
     legend = alt.Legend(
-        title=None, orient="bottom", labelLimit=400, columnPadding=44, symbolType="stroke", symbolSize=400,
+        title=None, orient="bottom", labelLimit=0, columnPadding=44, symbolType="stroke", symbolSize=400,
         symbolStrokeWidth=2.5, symbolOpacity=1.0,
     )  # fmt: skip
     limits: Any = alt.Undefined if domain is None else list(domain)
@@ -91,7 +92,7 @@ def _points(
     return [
         {
             "panel": panel_titles[row[panels]],
-            "series": name,
+            "series": _SERIES[key][0],
             "at": row[horizontal],
             "mean": row[key],
             "low": row[key] - row[f"sd_{key}"],
@@ -99,7 +100,7 @@ def _points(
         }
         for row in rows
         if row[panels] in panel_titles
-        for key, (name, _, _) in _SERIES.items()
+        for key in _DRAWN
         if row[key] is not None
     ]
 

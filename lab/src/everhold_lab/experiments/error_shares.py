@@ -41,7 +41,7 @@ def error_shares(rows: Sequence[Row], *, analysts: Mapping[str, str], population
         for row in shown
     ]
     legend = alt.Legend(
-        title=None, orient="bottom", columns=2, labelLimit=500, symbolType="stroke", symbolSize=400,
+        title=None, orient="bottom", columns=2, labelLimit=0, symbolType="stroke", symbolSize=400,
         symbolStrokeWidth=2.5,
     )  # fmt: skip
     colour = alt.Scale(domain=present, range=list(_COLOURS[: len(present)]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.charts import INK, styled
+from everhold.charts import INK, covered_lines, line_width, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ def panel_chart(
     dashes = [_DASHES[kinds.index(kind)] for kind in drawn_kinds]
     legend: dict[str, Any] = {
         "title": None, "symbolType": "stroke", "symbolSize": 400, "symbolStrokeWidth": 2.5, "symbolOpacity": 1,
-        "labelLimit": 400,
+        "labelLimit": 0,
     }  # fmt: skip
     colour = alt.Color(
         "series:N",
@@ -92,7 +92,8 @@ def panel_chart(
     )  # fmt: skip
     heights = alt.Scale(type="log", nice=False, padding=10) if log_vertical else alt.Scale(zero=True)
     y = alt.Y("value:Q", title=vertical, scale=heights, axis=alt.Axis(format="~g", tickCount=6))
-    lines = alt.Chart().mark_line(strokeWidth=2.2).encode(x=x, y=y, color=colour, strokeDash=dash)
+    width = line_width(names, _covered(points, names, log=log_vertical), field="series")
+    lines = alt.Chart().mark_line().encode(x=x, y=y, color=colour, strokeDash=dash, strokeWidth=width)
     dots = alt.Chart().mark_circle(size=26, opacity=1).encode(x=x, y=y, color=colour)
     bars = (
         alt.Chart()
@@ -100,8 +101,18 @@ def panel_chart(
         .mark_rule(strokeWidth=5, opacity=0.35)
         .encode(x=x, y=alt.Y("low:Q", title=vertical, scale=heights), y2="high:Q", color=colour)
     )
-    values = alt.InlineData(values=[asdict(point) for point in points])
+    in_order = sorted(points, key=lambda point: names.index(point.series))
+    values = alt.InlineData(values=[asdict(point) for point in in_order])
     order = list(dict.fromkeys(point.panel for point in points))
     facet = alt.Facet("panel:N", title=None, sort=order, header=alt.Header(labelFontSize=14))
     panels = alt.layer(bars, lines, dots, data=values).properties(width=260, height=260).facet(facet, columns=columns)
     return styled(panels if shared else panels.resolve_scale(x="independent"), grid=0.5)
+
+
+def _covered(points: Sequence[PanelPoint], names: Sequence[str], *, log: bool) -> frozenset[str]:
+    """Series that a later one covers wherever both are drawn."""
+    lines = {
+        name: {(point.panel, point.kind, point.at): point.value for point in points if point.series == name}
+        for name in names
+    }
+    return covered_lines(lines, log=log)
