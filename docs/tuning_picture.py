@@ -26,6 +26,7 @@ def loop(folder: str, guesses: str) -> list[dict[str, Any]]:
     import everhold as eh
     from everhold.optuna import SealedObjective
 
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     rng = np.random.default_rng(3)
     table = pd.DataFrame(rng.normal(size=(4_000, 6)), columns=FEATURES)
     table["y"] = ((table.x0 + table.x1 > 0) ^ (rng.random(4_000) < 0.2)).astype(int)
@@ -65,9 +66,14 @@ def draw(rows: list[dict[str, Any]]) -> None:
 
     from everhold.charts import save_chart, styled
 
-    told = alt.Y("told:Q", title="accuracy", scale=alt.Scale(domain=[0.55, 0.95]))
-    ends = alt.Chart().encode(x=alt.X("trial:Q", title="trial"), y=alt.Y("low:Q", title="accuracy"), y2="high:Q")
-    colour = alt.Color("answer:N", title=None, scale=alt.Scale(range=["#009e73", "#d55e00"]))
+    scale = alt.Scale(domain=[0.5, 1.0])
+    told = alt.Y("told:Q", title="accuracy", scale=scale)
+    ends = alt.Chart().encode(
+        x=alt.X("trial:Q", title="trial"), y=alt.Y("low:Q", title="accuracy", scale=scale), y2="high:Q"
+    )
+    colour = alt.Color(
+        "answer:N", scale=alt.Scale(range=["#009e73", "#d55e00"]), legend=alt.Legend(title=None, symbolOpacity=1)
+    )
     dots = alt.Chart().encode(x=alt.X("trial:Q", scale=alt.Scale(domain=[0, TRIALS])), y=told, color=colour)
     panel = alt.layer(
         ends.mark_rule(opacity=0.25, clip=True).encode(color=colour),
