@@ -112,7 +112,7 @@ def _logged(answer: Callable[[TaskState], str]) -> Scorer:
         if state.epoch > 1:
             raise QueryRejected(
                 "a case was answered more than once; expected epochs=1, because a question has one answer to each case;"
-                " let a solver vote; nothing was charged"
+                " let a solver vote; no further question was asked"
             )
         said = answer(state)
         return Score(value=said, answer=said, metadata={_OPEN: bool(target.text)})
@@ -136,10 +136,13 @@ def through_holdout(
     def told(scores: list[SampleScore]) -> Value:
         cases = [(each.sample_id, each.score.as_str(), bool((each.score.metadata or {})[_OPEN])) for each in scores]
         known = repr(sorted(cases, key=repr))
-        if known not in asked:
-            with _opened(storage, name, analyst) as holdout:
-                asked[known] = _told(holdout, cases, guess)
-        return dict(asked[known])
+        if known in asked:
+            return dict(asked[known])
+        with _opened(storage, name, analyst) as holdout:
+            found = _told(holdout, cases, guess)
+        if not found["missing"]:
+            asked[known] = found
+        return dict(found)
 
     return told
 

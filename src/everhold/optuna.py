@@ -158,7 +158,7 @@ class SealedObjective:
         told = self._holdout.unseal()
         answers = [self._holdout.ask(own) for own in questions]
         asked = [pair if known else None for pair, known in zip(pairs, compared, strict=True)]
-        apart = [pair and self._holdout.ask(pair) for pair in asked]
+        apart = [None if pair is None else self._holdout.ask(pair) for pair in asked]
         rows = [_row(*line) for line in zip(trials, answers, [None, *apart], strict=True)]
         rows.sort(
             key=lambda row: row["value"] if row["sealed"] is None else row["sealed"],
