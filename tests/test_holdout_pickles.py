@@ -34,7 +34,7 @@ def test_a_relative_path_is_found_from_anywhere(tmp_path, monkeypatch):
 
 def test_an_analyst_stays_one(tmp_path):
     with create(tmp_path) as holdout:
-        holdout.allot("ann", questions=2)
+        holdout.allot("ann", questions=2, charges=1)
         with pickle.loads(pickle.dumps(holdout.analyst("ann"))) as other:
             assert other.remaining["questions"] == 2
             other.ask("delay > 0")

@@ -122,7 +122,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         >>> x, noise = rng.normal(size=(8_000, 2)), rng.normal(size=8_000)
         >>> rows = {"a": x[:, 0], "b": x[:, 1], "y": (x[:, 0] * x[:, 1] > 0.5 * noise).astype(int)}
         >>> holdout = eh.Holdout.create(
-        ...     f"sqlite:///{folder.name}/study.db", "trees", label="y", queries=100, overfits=2,
+        ...     f"sqlite:///{folder.name}/study.db", "trees", label="y", mechanism="guess_and_check", queries=100,
         ...     holdout={name: column[:4_000] for name, column in rows.items()},
         ...     training={name: column[4_000:] for name, column in rows.items()},
         ... )
@@ -213,7 +213,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             models.offer(len(lines), line.proven(greater=greater), tried)
             lines.append(line)
         self._check(lines, planned=len(candidates))
-        self.cv_results_ = _table(lines, greater=greater, error_score=self.error_score)
+        self.cv_results_ = _table(lines, greater=greater)
         self.answers_ = [line.answer for line in lines]
         self.n_splits_ = len(lines[0].scores)
         self._choose(models, judge)
@@ -434,7 +434,7 @@ def _groups_of(holdout: Holdout) -> Any:
     return None if column is None else holdout.training_rows([column])[0][column].to_numpy()
 
 
-def _table(lines: Sequence[_Line], *, greater: bool, error_score: Any) -> dict[str, Any]:
+def _table(lines: Sequence[_Line], *, greater: bool) -> dict[str, Any]:
     """All lines as scikit-learn has them: one array for each column."""
     sign = 1.0 if greater else -1.0
     scores = np.array([line.scores for line in lines])

@@ -110,7 +110,7 @@ def test_the_list_names_every_experiment(everhold, dice):
 
 def test_the_registry_is_lazy_and_in_order():
     papers, ours = ["figure2", "figure3", "dwork2015", "ladder-attack"], ["widths", "dependence", "gates"]
-    assert list(experiments.EXPERIMENTS) == [*papers, *ours, "sharpness", "tuning-loop", "leaderboard"]
+    assert list(experiments.EXPERIMENTS) == [*papers, *ours, "sharpness", "tuning-loop", "leaderboard", "sealed-search"]
     for name in ("widths", "dependence"):
         assert experiments.EXPERIMENTS[name].name == name
     with pytest.raises(KeyError):

