@@ -21,7 +21,7 @@ from everhold.certificate.form import misshapen
 from everhold.errors import BudgetExhausted, EverholdWarning, QueryRejected
 from everhold.ledger import verify
 from everhold.ledger.chain import canonical
-from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms import answering
 from everhold.questions.choice import Choice
 from everhold.questions.means import Query
 from everhold.questions.priced import Price
@@ -190,9 +190,9 @@ def test_a_histogram_is_answered_as_far_as_the_allotment_goes(study):
     assert len(study.transcript()) == 2
 
 
-@pytest.mark.parametrize("name", sorted(MECHANISMS))
+@pytest.mark.parametrize("name", sorted(answering()))
 def test_limits_hold_with_every_mechanism_and_refusals_do_not_look(tmp_path, looks, name):
-    tuned = MECHANISMS[name].tuned
+    tuned = answering()[name].tuned
     made = partial(guess_and_check, tolerance=0.24) if name == "guess_and_check" else lambda: tuned(**WISH)
     mechanism = tuned(**WISH, overfits=5) if name == "thresholdout" else made()
     with create(tmp_path, mechanism=mechanism, allow_vacuous=True) as holdout:

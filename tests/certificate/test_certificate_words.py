@@ -18,6 +18,7 @@ from everhold.mechanisms import (
     PrivacyBudget,
     RandomRows,
     SampleSplitting,
+    Silent,
     Subsampling,
     Thresholdout,
 )
@@ -76,6 +77,11 @@ SENTENCES = [
         Empirical(rows=20_000, queries=10),
         "If all questions were fixed before the first answer was seen, every one of up to 10 answers is within 0.013 "
         f"of the population's value, {END} 95 % (statement P9, independent rows); otherwise nothing is promised.",
+    ),
+    (
+        Silent(rows=10_000, queries=1_275, first=50),
+        "Nothing is told before the study is unsealed; then every one of up to 1,275 answers is within 0.024 of the "
+        f"population's value, {END} 95 % (statement S8, independent rows).",
     ),
 ]
 

@@ -121,8 +121,8 @@ def create(
         str | None,
         typer.Option(
             help="thresholdout, guess_and_check, gaussian, privacy_budget, ladder, laplace, subsampling, "
-            "random_rows, empirical or sample_splitting (rows of one law); by default the one with the narrowest "
-            "promise, but for the last two.",
+            "random_rows, silent (nothing is told before the end), empirical or sample_splitting (rows of one law); "
+            "by default the one with the narrowest promise, but for the last three.",
             rich_help_panel=_WISH,
         ),
     ] = None,

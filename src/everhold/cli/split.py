@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from everhold.cli.arguments import FormatOption
-from everhold.cli.dependence import waiting
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_record
+from everhold.progress import progress
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
@@ -100,7 +100,7 @@ def split(
     from everhold.sealing.create import checked_seed
     from everhold.sealing.splitting import split_file
 
-    with arguments_checked(), waiting("splitting"):
+    with arguments_checked(), progress("splitting"):
         parts = split_file(
             table, output, share=holdout, groups=groups, time=time, gap=gap or 0.0, stretch=stretch,
             stratify=stratify, seed=checked_seed(seed),

@@ -116,7 +116,8 @@ class Competitions(Experiment):
             least, false = line["least_correlation"], line["false_leaders"]
             found[f"{told}: scores correlate with the truth by {least:.4f} at least"] = least >= self.least_correlation
             found[f"{told}: {100 * false:.0f} % of leaders are neither right nor tied"] = false == 0.0
-        if (line := by_told.get(_NONE)) is not None:
+        if _NONE in by_told:
+            line = by_told[_NONE]
             found[f"{_NONE}: within {line['widest']:.4f}, at a cost of {line['surprises']} surprises"] = (
                 line["widest"] <= self.widest and line["surprises"] == 0
             )
