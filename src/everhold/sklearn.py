@@ -203,7 +203,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _ask_all(self, judge: Judge, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
         """Ask about one configuration after the other, and keep what was said."""
-        greater, lines, models = judge.greater_is_better, [], _Models(keep_all=callable(self.refit))
+        greater, models = judge.greater_is_better, _Models(keep_all=callable(self.refit))
+        lines: list[_Line] = []
         self.budget_ended_ = False
         for params, tried in zip(_with_bar(candidates, shown=bool(self.verbose)), found, strict=True):
             line = _asked(self.holdout, judge, params, tried, own=own)

@@ -102,7 +102,8 @@ class Judge:
             return float(np.minimum(part, whole).sum() / whole.sum()) if whole.any() else float("nan")
         if isinstance(asked, RankingQuery):
             return float(asked.of_pairs(values(asked.pairs), Fraction(len(outputs), self.schema.rows)))
-        return asked.bind(schema).from_mean(float(np.mean(np.clip(values(asked), 0.0, 1.0))))
+        bound: BoundQuery = asked.bind(schema)
+        return bound.from_mean(float(np.mean(np.clip(values(asked), 0.0, 1.0))))
 
     @property
     def greater_is_better(self) -> bool:
@@ -218,7 +219,7 @@ def _through(asked: ModelQuestion, change: Callable[[LabelQuery], LabelQuery]) -
     if isinstance(asked, LabelQuery):
         return change(asked)
     if isinstance(asked, RankingQuery):
-        return replace(asked, pairs=change(asked.pairs))
+        return replace(asked, pairs=change(asked.pairs))  # type: ignore[arg-type]  # the same kind with other fields
     part, whole = _parts(asked)
     return replace(asked, part=change(part), whole=change(whole))
 
