@@ -17,10 +17,10 @@ from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.questions.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between
 from everhold.questions.difference import as_rowwise
-from everhold.questions.texts import parsed
 from everhold.questions.question import Question
 from everhold.questions.ratio import ratio
 from everhold.questions.shares import ShareQuery, in_ends
+from everhold.questions.texts import parsed
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.sql import quoted
 
