@@ -39,7 +39,7 @@ def rows() -> list[list[str]]:
     settings = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract.get("containers") == ["everhold"])
-    return [re.split(r" *[:|] *", layer) for layer in layers]
+    return [re.findall(r"\w+", layer) for layer in layers]
 
 
 def size(room: str) -> int:

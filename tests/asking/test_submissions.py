@@ -293,7 +293,8 @@ def test_a_model_and_a_needless_guess_are_refused(silent):
 def test_no_other_question_is_taken_and_others_take_no_submissions(silent, tmp_path):
     asks = (
         lambda: silent.ask("y = 1"), lambda: silent.ask_many(["y = 1"]),
-        lambda: silent.gate("accuracy", champion=TRUTH), lambda: silent.quote("y = 1"), lambda: silent.ask("y = 1", silent=True),
+        lambda: silent.gate("accuracy", champion=TRUTH),
+        lambda: silent.quote("y = 1"), lambda: silent.ask("y = 1", silent=True),
     )  # fmt: skip
     for ask in asks:
         with pytest.raises(eh.QueryRejected, match="takes submissions and no other questions"):
