@@ -52,8 +52,8 @@ class Competitions(Experiment):
     source: ClassVar[str] = "ours: docs/theory, silent studies and the gate"
     about: ClassVar[str] = (
         "Teams of known quality hand in predictions, again and again; a fifth of all labels are coins, on which every "
-        "submission guesses anew. One of the better teams fits these coins to whatever it is told: it keeps what it was "
-        "told to be good of each submission and hands in their vote. What is right is known, because labels can be "
+        "submission guesses anew. One of the better teams fits these coins to whatever it is told: its last submission "
+        "is the vote of all others, each turned as it was told to be good. What is right is known, because labels can be "
         "drawn anew. A place is false if a team is said to be better than one that is as good or better. Without the "
         "protection every submission is told its score on the sealed rows, and the team with the best of all scores "
         "is said to lead."
@@ -117,10 +117,9 @@ class Competitions(Experiment):
             least, false = line["least_correlation"], line["false_leaders"]
             found[f"{told}: scores correlate with the truth by {least:.4f} at least"] = least >= self.least_correlation
             found[f"{told}: {100 * false:.0f} % of leaders are neither right nor tied"] = false == 0.0
-        if (line := by_told.get(_NONE)) is not None:
-            found[f"{_NONE}: within {line['widest']:.4f}, at a cost of {line['surprises']} surprises"] = (
-                line["widest"] <= self.widest and line["surprises"] == 0
-            )
+        if _NONE in by_told:
+            wide, cost = by_told[_NONE]["widest"], by_told[_NONE]["surprises"]
+            found[f"{_NONE}: within {wide:.4f}, at a cost of {cost} surprises"] = wide <= self.widest and cost == 0
         return found
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
