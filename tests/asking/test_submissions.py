@@ -11,7 +11,8 @@ import pytest
 from submission_children import submit_all
 
 import everhold as eh
-from everhold.asking.leaderboard import Leaderboard
+from everhold.asking.leaderboard import Comparison, Leaderboard
+from everhold.asking.standings import _times_beaten
 from everhold.asking.submissions import Contest
 from everhold.ledger import verify
 from everhold.sealing.table import StoredRows
@@ -439,6 +440,12 @@ def test_without_the_room_that_is_kept_the_end_would_have_none(tmp_path, monkeyp
         for line in board.standings:
             assert (line.rank is None) == (line.score is None)
         sound(holdout)
+
+
+def test_who_is_better_than_a_better_one_is_better_too():
+    pairs = [Comparison("c", "a", 0.1, 0.05, 0.2, "c"), Comparison("a", "b", 0.1, 0.05, 0.2, "a")]
+    tie = Comparison("b", "c", -0.1, -0.2, 0.01, None)
+    assert _times_beaten([*pairs, tie]) == {"c": 0, "a": 1, "b": 2}
 
 
 def test_places_by_separate_intervals_are_true_as_well(silent):

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from everhold.asking.leaderboard import Comparison, Leaderboard, Standing, ranked
 from everhold.asking.unsealing import disclosed
 from everhold.estimand import about_of
@@ -145,13 +147,20 @@ def _apart(first: Standing, second: Standing, *, higher_is_better: bool) -> Comp
 
 
 def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
-    """How many teams are proved to be better, by team."""
-    beaten: dict[str, int] = {}
+    """How many teams are proved to be better, by team: whoever is better than a better one is better, too.
+
+    So of two teams that share a place neither is proved to be better.
+    """
+    names = dict.fromkeys(name for each in comparisons for name in (each.first, each.second))
+    place = {name: number for number, name in enumerate(names)}
+    worse_than = np.zeros((len(place), len(place)), dtype=bool)
     for each in comparisons:
         if each.better is not None:
             worse = each.second if each.better == each.first else each.first
-            beaten[worse] = beaten.get(worse, 0) + 1
-    return beaten
+            worse_than[place[worse], place[each.better]] = True
+    for middle in range(len(place)):
+        worse_than |= np.outer(worse_than[:, middle], worse_than[middle])
+    return dict(zip(place, map(int, worse_than.sum(axis=1)), strict=True))
 
 
 def _behind_intervals(standings: list[Standing], *, higher_is_better: bool) -> dict[str, int]:

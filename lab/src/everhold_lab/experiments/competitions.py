@@ -28,6 +28,7 @@ _SURE, _COIN = 0.95, 0.5
 
 _COINS = 0.2  # share of rows whose labels are coins
 _CHANGED = 0.1  # share of a team's errors that another of its submissions makes elsewhere
+_FITTING = 3  # how many teams are better than the one that fits coins
 _BARE, _NONE, _LEADER = "bare scores", "feedback none", "feedback leader"
 
 
@@ -51,11 +52,11 @@ class Competitions(Experiment):
     source: ClassVar[str] = "ours: docs/theory, silent studies and the gate"
     about: ClassVar[str] = (
         "Teams of known quality hand in predictions, again and again; a fifth of all labels are coins, on which every "
-        "submission guesses anew. One team in the middle fits these coins to whatever it is told: it keeps what it was "
-        "told to be good of each submission and hands in their vote. What is right is known, because labels can be "
-        "drawn anew. A place is false if a team is said to be better than one that is as good or better. Without the "
-        "protection every submission is told its score on the sealed rows, and the team with the best of all scores "
-        "is said to lead."
+        "submission guesses anew. One of the better teams fits these coins to whatever it is told: its last "
+        "submission is the vote of all others, each turned as it was told to be good. What is right is known, because "
+        "labels can be drawn anew. A place is false if a team is said to be better than one that is as good or "
+        "better. Without the protection every submission is told its score on the sealed rows, and the team with the "
+        "best of all scores is said to lead."
     )
     repetitions: ClassVar[int] = 10
 
@@ -63,7 +64,7 @@ class Competitions(Experiment):
     teams: int = 50
     submissions: int = 20
     best: float = 0.85
-    step: float = 0.004
+    step: float = 0.002
     confidence: float = 0.95
     least_correlation: float = 0.95
     widest: float = 0.02
@@ -111,16 +112,14 @@ class Competitions(Experiment):
         for told, line in by_told.items():
             if told == _BARE:
                 luck = line["false_leaders"]
-                found[f"without the protection {100 * luck:.0f} % of leaders are false"] = luck >= 0.2
+                found[f"without the protection {100 * luck:.0f} % of leaders are false"] = luck >= 0.1
                 continue
             least, false = line["least_correlation"], line["false_leaders"]
             found[f"{told}: scores correlate with the truth by {least:.4f} at least"] = least >= self.least_correlation
             found[f"{told}: {100 * false:.0f} % of leaders are neither right nor tied"] = false == 0.0
         if _NONE in by_told:
-            line = by_told[_NONE]
-            found[f"{_NONE}: within {line['widest']:.4f}, at a cost of {line['surprises']} surprises"] = (
-                line["widest"] <= self.widest and line["surprises"] == 0
-            )
+            wide, cost = by_told[_NONE]["widest"], by_told[_NONE]["surprises"]
+            found[f"{_NONE}: within {wide:.4f}, at a cost of {cost} surprises"] = wide <= self.widest and cost == 0
         return found
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
@@ -138,7 +137,7 @@ class _Game:
         self._chance = np.where(self._coins, _COIN, _SURE)
         self.labels = np.where(rng.random(sizes.rows) < self._chance, self._better, 1 - self._better)
         self._quality = sizes.best - sizes.step * np.arange(sizes.teams)
-        self._fitting = sizes.teams // 4
+        self._fitting = min(_FITTING, sizes.teams - 1)
         self._errors = [self._drawn(quality) for quality in self._quality]
         self._told: list[tuple[NDArray[np.int64], float]] = []
 
