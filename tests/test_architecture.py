@@ -2,6 +2,8 @@
 
 import importlib.util
 import re
+import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,12 @@ def test_every_test_file_goes_by_the_name_of_what_it_tests():
         ):
             lost.append(f"{test.parent.name}/{test.name}")
     assert lost == []
+
+
+def test_make_lowest_knows_the_lower_bound_of_every_dependency():
+    bounds = runpy.run_path(str(ROOT / ".ci" / "lower_bounds.py"))["lower_bounds"](["plots", "sklearn"])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["plots"], *extras["sklearn"]]
+    assert wanted
+    assert all(f"{name}>={bounds[name]}" == line for line in wanted for name in [line.partition(">=")[0]])

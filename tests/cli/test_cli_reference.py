@@ -1,6 +1,7 @@
 """The page of the command line is complete and up to date, and the help says what help has to say."""
 
 import re
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from everhold.cli.reference import command_paths, help_text, reference_page
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 SERVERS = {("mcp",)}  # they print no result
 GROUPS = {("ledger",), ("certificate",), ("dependence",), ("gate",), ("lab",)}
+TYPER = tuple(map(int, version("typer").split(".")[:2]))
 COMMANDS = [path for path in command_paths() if path and path not in GROUPS]
 
 
+@pytest.mark.skipif(TYPER < (0, 29), reason="the page shows the help as typer 0.29 prints it")
 def test_the_page_is_up_to_date():
     assert PAGE.read_text() == reference_page(), (
         "run: python -m everhold.cli.reference > docs/reference/command-line.md"
@@ -39,7 +42,7 @@ def test_every_help_has_an_example_exit_codes_and_formats(path):
     assert "Example" in text
     assert f"everhold {' '.join(path)} " in text.partition("Example")[2]
     assert "Exit codes:" in text
-    assert path in SERVERS or "<table|json|csv>" in text
+    assert path in SERVERS or "table|json|csv" in text
 
 
 def test_the_page_does_not_depend_on_the_terminal(monkeypatch):

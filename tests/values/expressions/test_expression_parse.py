@@ -153,7 +153,7 @@ REFUSED = {
     "a /* comment */ > 1": "comments",
     "/*+ hint */ a": "comments",
     "1e400": "too large",
-    "1_000": "not part of the language",
+    "1_000": "_000'",
     "1..5": "not part of the language",
     "a.5": "not part of the language",
     "1 .5": "not part of the language",

@@ -33,10 +33,10 @@ _COLOURS = {name: kind.colour for name, kind in MECHANISMS.items() if kind.adapt
     _BARE: "#24292f",
     _FIXED: "#b59f00",
     "zhao_theorem_2": "#999999",
-    "dwork_theorem_25": "#5f5f5f",
+    "dwork_theorem_25": "#4d4d4d",
     "jung_2020": "#8c6bb1",
     "rogers_2020_monitor": "#a6761d",
-    "hoeffding_splitting": "#c9a2bf",
+    "hoeffding_splitting": "#57606a",
 }
 
 
