@@ -36,8 +36,9 @@ the measured rows, and says whether it is kept. How to run them, and how to add 
 
 
 def main(output: Path) -> None:
-    """Read the documents of all experiments and write the page."""
-    documents = [json.loads((output / f"{name}.json").read_text(encoding="utf-8")) for name in EXPERIMENTS]
+    """Read the documents of all experiments that were played, in order, and write the page."""
+    played = [path for name in EXPERIMENTS if (path := output / f"{name}.json").exists()]
+    documents = [json.loads(path.read_text(encoding="utf-8")) for path in played]
     first = documents[0]
     head = HEAD.format(
         seed=first["seed"], date=f"{datetime.now(UTC):%Y-%m-%d}", version=first["everhold"], machine=first["machine"]
