@@ -29,6 +29,14 @@ def test_other_scores_and_own_guesses_say_nothing():
     assert learned(600, bound(kind="mean"), lambda: [surprise(0.7, 0.6, kind="mean")], STEPS) == 600
 
 
+def test_losses_of_another_range_say_nothing():
+    """A mean is a share of the declared range: half of 20 is not half of 1,000."""
+    narrow, wide = ({"kind": "risk", "loss": "absolute", "low": 0.0, "high": high} for high in (20.0, 1_000.0))
+    told = [surprise(0.9, 0.1, **narrow)]
+    assert learned(10, bound(**narrow), lambda: told, STEPS) == 410
+    assert learned(10, bound(**wide), lambda: told, STEPS) == 10
+
+
 def test_a_guess_stays_a_mean():
     told = [surprise(1.0, 0.0, **ACCURACY)] * 5
     assert learned(900, bound(**ACCURACY), lambda: told, STEPS) == STEPS
