@@ -1,5 +1,7 @@
 """Guesses learn from surprises, and only from those of the same kind."""
 
+from dataclasses import replace
+
 import numpy as np
 from holdout_samples import create, guess_and_check
 
@@ -53,8 +55,9 @@ def test_a_holdout_corrects_the_next_model_of_a_loop(tmp_path):
     tables = {name: {"x": rng.normal(size=1_000), "late": late} for name, late in labels.items()}
     with create(tmp_path, mechanism=guess_and_check(), features="public", **tables) as holdout:
         for _ in range(2):
-            holdout.ask(eh.accuracy(said("holdout", 0.6), training=said("training", 0.95)))
+            told = holdout.ask(eh.accuracy(said("holdout", 0.6), training=said("training", 0.95)))
         first, second = holdout.transcript().rows
     assert first["source"] == "holdout"
     assert first["guess"] == first["estimate"]
     assert second["guess"] < second["estimate"] - 0.1
+    assert "corrected by what earlier surprises told" in replace(told, source="training").explain()
