@@ -170,7 +170,8 @@ class Answer(Display):
             "holdout": "The answer comes from the sealed rows themselves and was paid for from the budget.",
         }
         means = {
-            "training": "It is the training estimate, and no test score: all that the sealed rows say is that the "
+            "training": "It is the training estimate, for scores of models corrected by what earlier surprises told "
+            "of such estimates, and no test score: all that the sealed rows say to this question is that the "
             f"{self._whose} value lies in the interval.",
             "guess": "It is the guess, and no test score: all that the sealed rows say is that the "
             f"{self._whose} value lies in the interval.",

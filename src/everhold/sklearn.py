@@ -93,9 +93,10 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         metric: What is asked; see `Holdout.evaluate`.
         n_iter: Number of configurations.
         cv: Number of folds, or a splitter; five folds by default. A number keeps groups together.
-        refit: Whether there is a ``best_estimator_``: the configuration that is proved to be best, the one with the
-            highest lower end of its interval, or the lowest upper end of a loss. Or a function from ``cv_results_`` to
-            the index of the best one; then all fitted models are kept in memory until it decides.
+        refit: Whether there is a ``best_estimator_``: the configuration of which most is proved, the one with the
+            highest lower end of its interval, or the lowest upper end of a loss. That no other one is better is not
+            proved. Or a function from ``cv_results_`` to the index of the best one; then all fitted models are kept in
+            memory until it decides.
         n_jobs: Configurations that are fitted at once; one process asks, in order.
         pre_dispatch: Configurations that are sent to workers ahead.
         random_state: Of the draw. Give the estimator one, too: a model that is fitted anew otherwise is a new question.
@@ -374,7 +375,7 @@ class _Line:
 
 
 class _Models:
-    """The fitted model that is proved to be best so far; or all of them, for whoever decides at the end."""
+    """The fitted model of which most is proved so far; or all of them, for whoever decides at the end."""
 
     def __init__(self, *, keep_all: bool) -> None:
         self._keep_all, self._best, self._kept = keep_all, -np.inf, dict[int, Any]()

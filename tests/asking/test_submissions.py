@@ -11,7 +11,7 @@ import pytest
 from submission_children import submit_all
 
 import everhold as eh
-from everhold.asking.leaderboard import Comparison, Leaderboard
+from everhold.asking.leaderboard import Comparison, Leaderboard, Standing, ranked
 from everhold.asking.standings import _times_beaten
 from everhold.asking.submissions import Contest
 from everhold.ledger import verify
@@ -337,22 +337,22 @@ def test_what_is_kept_is_for_the_owner_alone_and_never_shown(silent):
     assert silent.leaderboard()["owls"].score is None
 
 
-def test_an_interrupted_end_goes_on_and_takes_nothing_meanwhile(silent):
+def test_an_interrupted_end_goes_on_and_takes_nothing_meanwhile(silent, monkeypatch):
     for number in range(5):
         silent.submit(by_id(model(0.6 + 0.05 * number, number)), team=f"team {number}")
 
-    def stop(done, total):
-        if done >= 5:
-            raise KeyboardInterrupt
+    def stop(*_):
+        raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        silent.unseal(progress=stop)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Contest, "_compared", stop)  # the scores are asked about, and no pair is
+        with pytest.raises(KeyboardInterrupt):
+            silent.unseal()
+    assert silent.status()["questions_asked"] == 5
     with pytest.raises(eh.QueryRejected, match="competition is over"):
         silent.submit(by_id(TRUTH), team="late")
     assert silent.leaderboard()["team 0"].score is None
-    seen = []
-    silent.unseal(progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (15, 15)
+    silent.unseal()
     assert silent.status()["questions_asked"] == 15
     sound(silent)
 
@@ -446,6 +446,18 @@ def test_who_is_better_than_a_better_one_is_better_too():
     pairs = [Comparison("c", "a", 0.1, 0.05, 0.2, "c"), Comparison("a", "b", 0.1, 0.05, 0.2, "a")]
     tie = Comparison("b", "c", -0.1, -0.2, 0.01, None)
     assert _times_beaten([*pairs, tie]) == {"c": 0, "a": 1, "b": 2}
+
+
+def test_a_better_place_alone_is_no_proof():
+    """Owls beat larks and nobody else; herons beat nobody and are beaten by nobody."""
+    pairs = [Comparison("owls", "larks", 0.1, 0.05, 0.2, "owls"), Comparison("herons", "larks", 0.0, -0.1, 0.1, None)]
+    lines = [Standing(team, 0.8, 0.0, 1.0, None, 1) for team in ("owls", "larks", "herons")]
+    board = Leaderboard(
+        holdout="birds", metric="accuracy", higher_is_better=True, feedback="none", final=True, confidence=0.95,
+        statement="S8", comparisons=pairs, standings=ranked(lines, _times_beaten(pairs), higher_is_better=True),
+    )  # fmt: skip
+    assert (board["herons"].rank, board["larks"].rank) == (1, 2)
+    assert "Not everyone on a place above is proved to be better" in board.explain()
 
 
 def test_places_by_separate_intervals_are_true_as_well(silent):

@@ -43,6 +43,7 @@ def test_the_printed_command_seals_the_files(everhold, table, design):
     assert sealed in (None, status["rows"])
     assert "my visits.csv away" in done.stderr
     assert ("belong to nobody" in done.stderr) == (design == "time")
+    assert ("only if they are several times as long" in " ".join(done.stderr.split())) == (design == "time")
 
 
 def test_the_record_says_who_got_what_and_what_answers_are_about(everhold, table):

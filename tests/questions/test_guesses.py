@@ -1,5 +1,7 @@
 """Guesses learn from surprises, and only from those of the same kind."""
 
+from dataclasses import replace
+
 import numpy as np
 from holdout_samples import create, guess_and_check
 
@@ -29,6 +31,14 @@ def test_other_scores_and_own_guesses_say_nothing():
     assert learned(600, bound(kind="mean"), lambda: [surprise(0.7, 0.6, kind="mean")], STEPS) == 600
 
 
+def test_losses_of_another_range_say_nothing():
+    """A mean is a share of the declared range: half of 20 is not half of 1,000."""
+    narrow, wide = ({"kind": "risk", "loss": "absolute", "low": 0.0, "high": high} for high in (20.0, 1_000.0))
+    told = [surprise(0.9, 0.1, **narrow)]
+    assert learned(10, bound(**narrow), lambda: told, STEPS) == 410
+    assert learned(10, bound(**wide), lambda: told, STEPS) == 10
+
+
 def test_a_guess_stays_a_mean():
     told = [surprise(1.0, 0.0, **ACCURACY)] * 5
     assert learned(900, bound(**ACCURACY), lambda: told, STEPS) == STEPS
@@ -45,8 +55,9 @@ def test_a_holdout_corrects_the_next_model_of_a_loop(tmp_path):
     tables = {name: {"x": rng.normal(size=1_000), "late": late} for name, late in labels.items()}
     with create(tmp_path, mechanism=guess_and_check(), features="public", **tables) as holdout:
         for _ in range(2):
-            holdout.ask(eh.accuracy(said("holdout", 0.6), training=said("training", 0.95)))
+            told = holdout.ask(eh.accuracy(said("holdout", 0.6), training=said("training", 0.95)))
         first, second = holdout.transcript().rows
     assert first["source"] == "holdout"
     assert first["guess"] == first["estimate"]
     assert second["guess"] < second["estimate"] - 0.1
+    assert "corrected by what earlier surprises told" in replace(told, source="training").explain()

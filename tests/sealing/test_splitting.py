@@ -81,6 +81,20 @@ def test_the_last_rows_are_sealed_behind_a_gap(times, share, gap):
         assert len(set(parts.side[(parts.groups == stretch) & (parts.side != 2)].tolist())) == 1
 
 
+def test_stretches_as_long_as_the_memory_declare_too_little():
+    """What the guide says of a moving average over the gap: the rows of neighbouring stretches vary together."""
+    gap, count = 10, 2_000
+    for stretches, said in ((1, 1.22), (4, 1.04)):
+        length = stretches * gap
+        noise = np.random.default_rng(5).normal(size=count * length + gap - 1)
+        groups = by_time(np.arange(2.0 * count * length), 0.5, gap=gap, stretch=length).groups[-count * length :]
+        series = np.convolve(noise, np.ones(gap), mode="valid")
+        sums = np.bincount(groups - groups[0], weights=series)
+        assert len(sums) == count
+        true, declared = gap * gap * len(series), np.var(sums) * count  # of the whole sum; each shock counts gap times
+        assert np.sqrt(true / declared) == pytest.approx(said, abs=0.04)
+
+
 def test_a_split_keeps_columns_types_and_order_and_loses_nothing(tmp_path):
     path = rows(tmp_path)
     parts = split_file(path, tmp_path / "out", share=0.25, seed=4)

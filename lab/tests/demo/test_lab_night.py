@@ -28,6 +28,13 @@ def test_a_rule_is_the_model():
     )  # fmt: skip
 
 
+def test_the_features_that_matter_are_a_setting():
+    alike, usual = (night.table(20_000, part=7) for night in (Night(matter=(1.0,) * 5), Night()))
+    signs = [2.0 * table["label"] - 1.0 for table in (alike, usual)]
+    counts = [np.mean(table["f4"] * sign) for table, sign in zip((alike, usual), signs, strict=True)]
+    assert counts == pytest.approx([np.sqrt(2 / np.pi / 6), 0.0], abs=0.02)  # one of six shares of the score
+
+
 def test_a_bare_score_climbs_away_from_the_truth(nights):
     """The protection removed: the same agent on the same rows, told the score."""
     bare, _ = nights

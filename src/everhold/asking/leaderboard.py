@@ -144,7 +144,8 @@ class Leaderboard(Display):
             return (
                 f"Final. {sure} every score's interval and every place holds, all of them at once: a place is one "
                 "more than the number of teams that are proved to be better, row by row. Teams that share a place "
-                f"are tied: these rows cannot tell who is better. {self._about}"
+                "are tied: these rows cannot tell who is better. Not everyone on a place above is proved to be better "
+                f"than everyone below; the comparisons say who is. {self._about}"
             )
         if self.feedback == "score":
             return (

@@ -214,8 +214,9 @@ def _say(table: Path, parts: Parts, queries: int, allowed: int | None, *, time: 
     if time is not None:
         note(
             f"{parts.left_out:,} rows within {gap:g} of the sealed ones belong to nobody: whoever asks must not have "
-            "seen them. Stretches are declared to be independent of each other; if rows remember longer, say so with "
-            "--stretch, or fit a model: see 'everhold dependence fit --help'."
+            "seen them. Stretches are declared to be independent of each other, which is nearly so only if they are "
+            "several times as long as rows remember: say so with --stretch, or fit a model: see 'everhold dependence "
+            "fit --help'."
         )
     if allowed is None:
         note("The sealed rows are worth too few independent ones to promise anything: the command will be refused.")

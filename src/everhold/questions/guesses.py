@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["learned"]
 
-_OF_MODELS = ("kind", "loss", "label")  # what scores have to share to be off in the same way
+_OF_MODELS = ("kind", "loss", "low", "high", "label")  # what scores have to share to be off in the same way
 _SCORES = frozenset({"accuracy", "brier", "risk"})
 _REMEMBERED = 5
 _PRIOR = 1.0  # as if one more surprise had found the estimate right

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "Night", "main", "play"]
 
-_MATTER = (1.0, 0.9, 0.8, 0.7)  # what the first features add to the score that decides the label
-
 
 @dataclass(frozen=True)
 class Model:
@@ -72,6 +70,7 @@ class Night:
         rows: Sealed rows; the bare test set has the same ones.
         fresh: Rows that judge the judges.
         features: Of which the first few matter.
+        matter: What these add to the score that decides the label.
         proposals: Models that the agent makes up.
         ideas: Share of them that are an idea; all others patch a special case.
         seed: Of rows and agent.
@@ -80,6 +79,7 @@ class Night:
     rows: int = 2_500
     fresh: int = 50_000
     features: int = 10
+    matter: Sequence[float] = (1.0, 0.9, 0.8, 0.7)
     proposals: int = 2_000
     ideas: float = 0.02
     seed: int = 1
@@ -88,7 +88,7 @@ class Night:
         """Rows of the population; each part has its own."""
         rng = np.random.default_rng([self.seed, part])
         table: dict[str, NDArray[Any]] = {f"f{n}": rng.normal(size=rows) for n in range(self.features)}
-        score = sum(weight * table[f"f{n}"] for n, weight in enumerate(_MATTER)) + rng.normal(size=rows)
+        score = sum(weight * table[f"f{n}"] for n, weight in enumerate(self.matter)) + rng.normal(size=rows)
         return {**table, "label": (np.asarray(score) > 0.0).astype(np.int64)}
 
     async def work(self, name: str, judge: Judge, training: Mapping[str, NDArray[Any]], bare: bool) -> list[Moment]:
