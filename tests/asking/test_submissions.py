@@ -268,7 +268,7 @@ def test_teams_and_submissions_are_as_many_as_were_planned(tmp_path):
         assert holdout.leaderboard()["owls"].submissions == 2
 
 
-@pytest.mark.parametrize("team", ["", " owls", "o" * 101, "ow\nls", 7, None])
+@pytest.mark.parametrize("team", ["", " owls", "o" * 101, "ow\nls", "=cmd|'/C calc'!A0", "+1", "-1", "@A1", 7, None])
 def test_a_team_needs_a_plain_name(silent, team):
     with pytest.raises(ValueError, match="the team's name"):
         silent.submit(by_id(TRUTH), team=team)
