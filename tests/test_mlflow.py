@@ -202,6 +202,29 @@ def test_a_spent_allotment_is_an_error_and_not_a_missing_metric(run, registered,
         evaluated(fitted(DecisionTreeClassifier(random_state=0), rows[0]), rows[2], settings)
 
 
+def test_autologging_logs_no_digest_of_sealed_rows(run, tmp_path, rows):
+    """MLflow patches `predict` of whatever was fitted under it, and logs what it was called with as a dataset."""
+    training, sealed = rows[0], rows[1][:777]
+
+    def logged():
+        """How many tables of as many rows as are sealed; no open one is as long."""
+        inputs = mlflow.get_run(run.info.run_id).inputs.dataset_inputs
+        return sum('"num_rows": 777,' in each.dataset.profile for each in inputs)
+
+    mlflow.sklearn.autolog(log_models=False, silent=True)
+    try:
+        model = fitted(LogisticRegression(), training)
+        before = logged()
+        wish = {"label": "late", "queries": 50, "training": training, "allow_vacuous": True}
+        with eh.Holdout.create(tmp_path / "s.db", "s", holdout=sealed, **wish) as holdout:
+            assert holdout.ask(eh.accuracy(model), guess=0.8).value is not None
+        assert logged() == before
+        model.predict(sealed[["x", "y", "z"]])
+        assert logged() == before + 1  # without protection
+    finally:
+        mlflow.sklearn.autolog(disable=True)
+
+
 def test_without_a_holdout_it_evaluates_nothing():
     assert not HoldoutEvaluator.can_evaluate(model_type="classifier", evaluator_config={})
 

@@ -14,6 +14,7 @@ from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.holdout import DEFAULT_STORAGE, Holdout, storage_url
 from everhold.questions.metrics import Metric as Judged
 from everhold.questions.metrics import PredictionQuery
+from everhold.questions.predictions import MOST_CHARACTERS
 
 try:
     from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
@@ -193,13 +194,20 @@ def answers_of(log: EvalLog, holdout: Holdout, *, opened: bool = False) -> Mappi
 
 
 def _table(schema: Schema, cases: Iterable[tuple[Any, str, bool]]) -> dict[str, Any]:
-    """Answers by the ids of cases, in the kind of the targets; an answer that is no number is nan, which none is."""
+    """Answers by the ids of cases, in the kind of the targets; an answer that is no number is nan, which none is.
+
+    Of an answer that is longer than any target the rest is left out.
+    """
     ids, said = [], []
     for case, answer, _ in cases:
         ids.append(case)
-        said.append(answer if schema.label_kind == "string" else _number(answer))
+        said.append(_shortened(answer) if schema.label_kind == "string" else _number(answer))
     kind = str if schema.label_kind == "string" else np.float64
     return {_id(schema): ids, "answer": np.array(said, dtype=kind)}
+
+
+def _shortened(answer: str) -> str:
+    return answer if len(answer) <= MOST_CHARACTERS else f"{answer[: MOST_CHARACTERS - 1]}…"
 
 
 def _number(answer: str) -> float:

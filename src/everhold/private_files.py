@@ -10,14 +10,20 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from typing import TYPE_CHECKING
 
 from everhold.errors import AuthError
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_private", "create_private", "make_private", "private_folder"]
+__all__ = ["check_private", "create_private", "keep_others_out", "make_private", "private_folder"]
 
 _HAS_PERMISSIONS = os.name == "posix"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -30,6 +36,18 @@ def create_private(path: Path, *, mode: int = 0o600) -> int:
         OSError: If it cannot be created, or is there already.
     """
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+
+
+def keep_others_out(descriptor: int) -> None:
+    """Wait until no other process has this file, nor another thread by a descriptor of its own; ends as it is closed.
+
+    Raises:
+        OSError: If it cannot be had.
+    """
+    if sys.platform == "win32":
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def private_folder(path: Path) -> None:

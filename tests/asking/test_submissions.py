@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -268,7 +269,7 @@ def test_teams_and_submissions_are_as_many_as_were_planned(tmp_path):
         assert holdout.leaderboard()["owls"].submissions == 2
 
 
-@pytest.mark.parametrize("team", ["", " owls", "o" * 101, "ow\nls", 7, None])
+@pytest.mark.parametrize("team", ["", " owls", "o" * 101, "ow\nls", "=cmd|'/C calc'!A0", "+1", "-1", "@A1", 7, None])
 def test_a_team_needs_a_plain_name(silent, team):
     with pytest.raises(ValueError, match="the team's name"):
         silent.submit(by_id(TRUTH), team=team)
@@ -387,6 +388,42 @@ def test_the_leader_is_proved_and_stays_final(tmp_path):
         assert final["owls"].score == pytest.approx(np.mean(model(0.9, 2) == TRUTH))
         assert final["baseline"].rank == 4
         sound(holdout)
+
+
+@pytest.mark.parametrize("feedback", ["none", "leader", "score"])
+def test_whoever_submits_at_once_is_told_no_more_than_is_received(tmp_path, feedback):
+    training = {"id": [f"t{number}" for number in range(500)], "x": np.zeros(500), "y": TRUTH[:500]}
+    holdout = contest(tmp_path, feedback=feedback, teams=2, submissions=2, training=training)
+    handles = [eh.Holdout.open(f"sqlite:///{tmp_path}/contest.db", "contest") for _ in range(6)]
+
+    def submitted(number):
+        try:
+            return handles[number].submit(by_id(model(0.7, number)), team="owls", **guess)
+        except eh.QueryRejected as refusal:
+            return refusal.message
+
+    guess = {"guess": 0.7} if feedback == "score" else {}
+    with ThreadPoolExecutor(6) as at_once:
+        told = list(at_once.map(submitted, range(6)))
+    refusals = [each for each in told if isinstance(each, str)]
+    assert sorted(each.number for each in told if not isinstance(each, str)) == [1, 2]
+    assert len(refusals) == 4
+    assert all("nothing was received or charged" in refusal for refusal in refusals)
+    expected = {"none": 0, "leader": 1, "score": 2}  # the first leader meets nobody
+    assert holdout.status()["questions_asked"] == expected[feedback]
+    for each in (holdout, *handles):
+        each.close()
+
+
+def test_the_latest_submission_again_is_no_new_try_against_a_new_leader(tmp_path):
+    with contest(tmp_path, feedback="leader", submissions=1) as holdout:
+        first = by_id(model(0.7, 1))
+        assert holdout.submit(first, team="owls").leads
+        assert holdout.submit(by_id(model(0.9, 2)), team="larks").leads
+        before = holdout.remaining
+        again = holdout.submit(first, team="owls")
+        assert (again.repeated, again.leads, holdout.remaining) == (True, False, before)
+        assert holdout.submit(by_id(model(0.9, 2)), team="larks").leads
 
 
 def test_scores_are_answers_as_usual(tmp_path):

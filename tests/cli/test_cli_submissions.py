@@ -3,6 +3,7 @@
 import csv
 import json
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -126,9 +127,29 @@ def changed(change):
     return write
 
 
+def packed(columns):
+    """A Parquet file under the name that is read, whose content takes far more memory than itself."""
+    return lambda study: duckdb.sql(f"SELECT i AS id, {columns} AS prediction FROM range(1000) AS t(i)").write_parquet(
+        str(study / "bad.parquet"), compression="zstd"
+    )
+
+
+def test_a_submission_may_be_a_parquet_file(teams, everhold):
+    everhold(*MADE, "--feedback", "none")
+    duckdb.sql("SELECT * FROM read_csv(?)", params=[str(teams / "owls.csv")]).write_parquet(str(teams / "owls.parquet"))
+    for file, said in (("owls.parquet", "received: submission 1"), ("owls.csv", "received before: submission 1")):
+        assert everhold("submit", *CONTEST, file, "--team", "owls").stdout.startswith(said)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
+        (packed("repeat('x', 100000)"), "a text of 100,000 characters"),
+        (packed("CASE i WHEN 7 THEN repeat('x', 50000000) ELSE '1' END"), "unpacks to"),
+        (packed("list_resize([1], 1000)"), "lists or the like"),
+        (packed("{'a': 1}"), "lists or the like"),
+        (packed("'1'::BLOB"), "lists or the like"),
+        (changed(lambda lines: [*lines[:-1], f"{lines[-1].split(',')[0]},{'x' * 2_000}"]), "a text of 2,000"),
         (million, "more than 1,000 columns"),
         (changed(lambda lines: lines[:-1]), "1 of the sealed rows' ids not at all"),
         (changed(lambda lines: [*lines, lines[1]]), "1 ids more than once"),
@@ -152,8 +173,9 @@ def test_hostile_files_cost_nothing(teams, everhold, make, said):
 
     everhold(*MADE, "--feedback", "none")
     make(teams)
+    file = "bad.parquet" if (teams / "bad.parquet").exists() else "bad.csv"
     for more in ([], ["--dry-run"]):
-        refused = everhold("submit", *CONTEST, "bad.csv", "--team", "owls", *more, code=5)
+        refused = everhold("submit", *CONTEST, file, "--team", "owls", *more, code=5)
         assert re.search(said, refused.stderr), refused.stderr
         assert "nothing was" in refused.stderr
     assert board(everhold)["rows"] == []

@@ -2,12 +2,13 @@
 
 import json
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
 from mcp_samples import SECRET, create, refused, rows, told
 
-from everhold import Holdout, QueryRejected
+from everhold import Holdout, QueryRejected, accuracy
 from everhold.cli.files import read_predictions
 from everhold.mcp import PredictionsFolder
 from everhold.mcp.candidates import candidate
@@ -128,3 +129,24 @@ def test_texts_are_labels_where_labels_are_texts(tmp_path):
         assert told(holdout, "challenge", {"predictions": labels.tolist()})["promoted"]
         assert "text" in refused(holdout, "challenge", {"predictions": [*labels.tolist()[1:], 1]})
         assert json.dumps(told(holdout, "describe")["gates"])
+
+
+@pytest.mark.parametrize("place", ["ids", "predictions"])
+def test_one_long_text_takes_no_more_memory_than_itself(place):
+    """Four bytes for each of a million letters, for each of 3,000 rows, would be twelve gigabytes."""
+    letters = "x" * 1_000_000
+    names = [f"{number}" for number in range(3_000)]
+    predictions = dict.fromkeys([*names[1:], letters] if place == "ids" else names, "yes")
+    if place == "predictions":
+        predictions["7"] = letters
+    wide = Schema(
+        3_000, 0, {"id": ColumnKind.STRING, "y": ColumnKind.STRING}, "y", "string", row_id="id", features_public=True
+    )
+    tracemalloc.start()
+    try:
+        table = taken(wide, predictions=predictions)
+        with pytest.raises(QueryRejected, match=r"no sealed row has|1,000,000 characters"):
+            accuracy(table.in_order("id", names, rows_are="sealed")).given(wide)
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()

@@ -95,6 +95,12 @@ def test_stretches_as_long_as_the_memory_declare_too_little():
         assert np.sqrt(true / declared) == pytest.approx(said, abs=0.04)
 
 
+def test_stretches_too_short_to_be_numbered_are_refused():
+    """Numbers that overflow would all be one, and the sealed rows one group."""
+    with pytest.raises(HoldoutRejected, match="too short"):
+        by_time(np.arange(1_000.0), 0.3, gap=1e-300, stretch=1e-300)
+
+
 def test_a_split_keeps_columns_types_and_order_and_loses_nothing(tmp_path):
     path = rows(tmp_path)
     parts = split_file(path, tmp_path / "out", share=0.25, seed=4)

@@ -96,6 +96,10 @@ class Allotments(Display):
         return [part.to_dict() for part in self.parts]
 
 
+_FORMULA = ("=", "+", "-", "@")
+"""What begins a formula where a table is opened in a spreadsheet."""
+
+
 def checked_name(analyst: str, *, of: str = "analyst") -> str:
     """An analyst's or a team's name.
 
@@ -108,11 +112,13 @@ def checked_name(analyst: str, *, of: str = "analyst") -> str:
         and analyst.isprintable()
         and analyst == " ".join(analyst.split())
         and analyst == unicodedata.normalize("NFKC", analyst)
+        and not (of == "team" and analyst.startswith(_FORMULA))  # strangers choose it, and it is exported as CSV
     )
     if not usable:
         raise ValueError(
             f"the {of}'s name {brief(analyst)} cannot be used; expected 1 to {LONGEST_NAME} printable characters "
-            "in their normal form, without leading, trailing or double spaces; choose a plain name such as 'team-a'"
+            "in their normal form, without leading, trailing or double spaces, and in front of a team's name none of "
+            "= + - @, which begin formulas; choose a plain name such as 'team-a'"
         )
     return analyst
 

@@ -34,6 +34,7 @@ Choice = Answer | Question[Any] | str | int
 MOST_CHOSEN = 50
 LONGEST_LABEL = 100
 _SHORTEST_HASH = 8
+_CLAIMS = re.compile(r"%|[.!?:;](\s|$)")  # in a name they would make a sentence of their own on the page
 _SIGNED_NOTHING = "nothing was charged or signed"
 _MEASURES_OF_PARTS = {"precision": "precision", "recall": "recall"}
 
@@ -77,10 +78,10 @@ def _checked_label(name: Any) -> str | None:
     if name is None:
         return None
     usable = is_text(name, longest=LONGEST_LABEL) and name and name.isprintable() and name == " ".join(name.split())
-    if not usable:
+    if not usable or _CLAIMS.search(name):
         raise ValueError(
             f"the name {brief(name)} of an answer cannot be used; expected 1 to {LONGEST_LABEL} printable characters "
-            "without leading, trailing or double spaces, such as 'model B'"
+            "without leading, trailing or double spaces, percentages or the end of a sentence, such as 'model B'"
         )
     return str(name)
 

@@ -106,6 +106,12 @@ class Contest:
                 f"leave it out; {_NOTHING_RECEIVED}"
             )
         candidate = self._candidate(predictions, training)
+        with self.files.one_at_a_time():  # else two could both be told, where there is room for one
+            return self._submitted(candidate, team, predictions, guess, training)
+
+    def _submitted(
+        self, candidate: Candidate, team: str, predictions: Any, guess: float | None, training: Any
+    ) -> Submission:
         predicted = _hash_of(candidate)
         before = self._room_for(Accounts.from_state(self.desk.data()), team, predicted)
         repeated = before is not None and before.latest == predicted
@@ -114,7 +120,12 @@ class Contest:
             self.files.keep(predicted, candidate.predictions)
         if guess is None and before is not None and self.competition.feedback == SCORE:
             guess = self._score_of(before.latest)
-        told = self._told(candidate, team, predictions, guess, training)
+        told: dict[str, Any]
+        if repeated and self.competition.feedback == LEADER:  # a new leader is no new try of the old predictions
+            gate = Accounts.from_state(self.desk.data()).gates.by_name.get(LEADERBOARD)
+            told = {"leads": gate is not None and gate.champion == candidate.digest}
+        else:
+            told = self._told(candidate, team, predictions, guess, training)
         if not repeated:
             self._receive(team, predicted, led=bool(told.get("leads")))
         now = Accounts.from_state(self.desk.data()).submissions.teams[team]
@@ -255,7 +266,8 @@ class Contest:
         if not submissions.teams:
             return
         if not submissions.closed:
-            self._end()
+            with self.files.one_at_a_time():
+                self._end()
         finals = Accounts.from_state(self.desk.data()).submissions.teams.values()
         candidates = [self._kept(predicted) for predicted in dict.fromkeys(team.final for team in finals)]
         total = len(candidates) * (len(candidates) + 1) // 2

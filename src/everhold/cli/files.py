@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
+from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ _MOST_BYTES = 10_000_000
 _MOST_COLUMNS = 1_000
 _MOST_OF_A_LINE = 10_000  # bytes of a prediction with its id, on average; and no file is too large below _MOST_BYTES
 _FORM = '{"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "delay", "edges": [-60, 0, 60]}]}'
+_NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -53,6 +55,7 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
     with duckdb.connect(":memory:") as connection:
         try:
             relation = _relation(connection, path, schema)
+            _check_texts(relation, path)
             columns = relation.limit(most := 2 * schema.rows + schema.training_rows + 1).fetchnumpy()
         except duckdb.Error:
             raise _rejected(
@@ -72,8 +75,7 @@ def _check_size(path: Path, schema: Schema) -> None:
     Raises:
         QueryRejected: If the file is far larger than one line for each row, or has far too many columns.
     """
-    most = max(_MOST_BYTES, _MOST_OF_A_LINE * (schema.rows + schema.training_rows))
-    if (size := path.stat().st_size) > most:
+    if (size := path.stat().st_size) > (most := _most_bytes(schema)):
         raise _rejected(f"{path.name} has {size:,} bytes", f"expected at most {most:,} for so many rows")
     if path.suffix.lower() in _DELIMITERS:
         with path.open("rb") as file:
@@ -84,13 +86,38 @@ def _check_size(path: Path, schema: Schema) -> None:
             )
 
 
+def _most_bytes(schema: Schema) -> int:
+    return max(_MOST_BYTES, _MOST_OF_A_LINE * (schema.rows + schema.training_rows))
+
+
+def _check_texts(relation: duckdb.DuckDBPyRelation, path: Path) -> None:
+    """Refuse what takes far more memory than its file, before it is read: one long text, repeated in every row.
+
+    Raises:
+        QueryRejected: If a column holds such texts, or lists and the like.
+    """
+    from everhold.questions.predictions import MOST_CHARACTERS
+
+    kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    if nested := [name for name, kind in kinds.items() if kind.endswith("]") or kind.startswith(_NESTED)]:
+        raise _rejected(f"{path.name} has lists or the like in {nested[0]!r}", "expected numbers or texts")
+    lengths = ", ".join(f"max(length({quoted(name)}))" for name, kind in kinds.items() if kind == "VARCHAR")
+    found = relation.aggregate(lengths).fetchall() if lengths else [()]
+    longest = max((length for length in found[0] if length is not None), default=0)
+    if longest > MOST_CHARACTERS:
+        raise _rejected(f"{path.name} has a text of {longest:,} characters", f"expected at most {MOST_CHARACTERS:,}")
+
+
 def _relation(connection: duckdb.DuckDBPyConnection, path: Path, schema: Schema) -> duckdb.DuckDBPyRelation:
     from everhold.sealing.engine import file_pattern
 
     suffix, pattern = path.suffix.lower(), file_pattern(path)
     if suffix == ".parquet":
         counted = "SELECT count(*) FROM parquet_schema(?) WHERE num_children IS NULL"
-        (columns,) = connection.execute(counted, [pattern]).fetchone() or (0,)
+        sized = "SELECT coalesce(sum(total_uncompressed_size), 0) FROM parquet_metadata(?)"
+        columns, size = (connection.execute(text, [pattern]).fetchall()[0][0] for text in (counted, sized))
+        if size > (most := _most_bytes(schema)):
+            raise _rejected(f"{path.name} unpacks to {size:,} bytes", f"expected at most {most:,} for so many rows")
         if columns > _MOST_COLUMNS:
             raise _rejected(f"{path.name} has {columns:,} columns", "expected row ids and one column of predictions")
         return connection.read_parquet(pattern, hive_partitioning=False)

@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import canonical
-from everhold.private_files import create_private
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from everhold.private_files import create_private, keep_others_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,7 +154,7 @@ class HeadFile:
         try:
             descriptor = os.open(self.path, os.O_RDWR | _BINARY)
             try:
-                _lock(descriptor)
+                keep_others_out(descriptor)
                 content = os.read(descriptor, 2 * _PLACE)
                 first, second = self._opened(content[:_PLACE]), self._opened(content[_PLACE:])
                 if max(first, second) < reached:
@@ -189,11 +184,3 @@ def _in_words(fault: OSError) -> EverholdError:
         f"{HEAD_FILE} beside the steward's key cannot be written: {fault.strerror}; expected a writable folder with "
         "room; what was answered is kept and nothing more is charged for it; ask again"
     )
-
-
-def _lock(descriptor: int) -> None:
-    """Keep out other processes, and other threads, which have descriptors of their own, until it is closed."""
-    if sys.platform == "win32":
-        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
-    else:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -151,7 +151,7 @@ def _inline(predictions: Mapping[str, Label] | Sequence[Label], schema: Schema) 
 def _ids(names: list[str], *, text: bool) -> Any:
     """Ids as the rows have them: an object's names are texts, whatever they stand for."""
     if text:
-        return np.array(names, dtype=str)
+        return np.array(names, dtype=object)  # whose memory is that of the texts, however long one of them is
     try:
         return np.array([int(name) for name in names])
     except ValueError:
@@ -165,9 +165,8 @@ def _ids(names: list[str], *, text: bool) -> Any:
 
 
 def _array(values: list[Label]) -> Any:
-    """An array of numbers or of texts; of both it stays a list, to be refused with its reason."""
-    kinds = {isinstance(value, str) for value in values}
-    return np.array(values, dtype=object) if len(kinds) > 1 else np.array(values)
+    """An array of numbers; with texts among them one of objects, to be checked."""
+    return np.array(values, dtype=object if any(isinstance(value, str) for value in values) else None)
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:

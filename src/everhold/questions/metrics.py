@@ -16,7 +16,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
-from everhold.questions.predictions import PredictionTable, check_classes, is_mixed, probabilities
+from everhold.questions.predictions import PredictionTable, check_classes, check_lengths, is_mixed, probabilities
 from everhold.questions.rules import rule_is_right, squared_distance
 from everhold.questions.texts import in_one_line
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table, same_length
@@ -286,6 +286,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
         return array
     items = array.tolist()
     if all(isinstance(item, str) for item in items):
+        check_lengths(items)
         return np.array(items, dtype=str)
     return np.array(items) if all(isinstance(item, (Real, np.bool_)) for item in items) else array
 

@@ -6,7 +6,7 @@ know them, and what is wrong with them may be said.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from numbers import Number
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = ["PredictionTable", "check_classes", "is_mixed", "prediction_table", "probabilities"]
+__all__ = [
+    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_lengths", "is_mixed", "prediction_table",
+    "probabilities",
+]  # fmt: skip
+
+MOST_CHARACTERS = 1_000
+"""Of a predicted text: an array of texts takes as much memory for each one as for the longest."""
 
 _NOT_COUNTED = (
     "the predictions have an index that does not count the rows, so it may name them; expected predictions in the "
@@ -226,6 +232,20 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
         raise QueryRejected(
             f"{what} are no labels: {len(strange):,} are such as {_shown(strange[0])}; expected {known}{where} for "
             f"each row; {hint}; nothing was charged"
+        )
+
+
+def check_lengths(texts: Iterable[str]) -> None:
+    """Refuse texts that are too long to be predictions, before an array is made of them.
+
+    Raises:
+        QueryRejected: If there is one. Nothing is charged.
+    """
+    longest = max(map(len, texts), default=0)
+    if longest > MOST_CHARACTERS:
+        raise QueryRejected(
+            f"a prediction has {longest:,} characters; expected at most {MOST_CHARACTERS:,}; shorten it; nothing was "
+            "charged"
         )
 
 

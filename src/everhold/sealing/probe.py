@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -294,6 +296,15 @@ def sealed_values(
     return np.concatenate(values_of)
 
 
+def _unlogged() -> AbstractContextManager[Any]:
+    """MLflow's autologging off, where it is imported: it would log a digest of all rows that a model is called with."""
+    logging = sys.modules.get("mlflow.utils.autologging_utils")
+    if logging is None or getattr(logging, "_AUTOLOGGING_GLOBALLY_DISABLED", False):  # its end would switch it on
+        return nullcontext()
+    off: AbstractContextManager[Any] = logging.disable_autologging()
+    return off
+
+
 def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] = ()) -> NDArray[Any]:
     """Values of made-up rows, on which code may fail, as far as it gives any.
 
@@ -316,7 +327,7 @@ def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[
     """
     interrupted = False
     try:
-        with _warning_filters, warnings.catch_warnings(), np.errstate(all="ignore"):
+        with _warning_filters, warnings.catch_warnings(), _unlogged(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             values = np.asarray(function(dict(table)))  # what it adds or takes away stays its own
             if values.shape == shape and values.dtype.kind in "biuf":

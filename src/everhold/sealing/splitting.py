@@ -34,6 +34,7 @@ STRETCH = "stretch"
 _TRAINED, _SEALED, _NOBODY = 0, 1, 2
 _SECONDS_OF_A_DAY = 86_400.0
 _MOST_CLASSES = 1_000
+_MOST_STRETCHES = 2.0**52  # whose numbers are exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,10 @@ def by_time(times: NDArray[np.float64], share: float, *, gap: float, stretch: fl
         stretch: Length of the stretches that are numbered, in units of the times.
     """
     rows = len(times)
+    if (times.max() - times.min()) / stretch >= _MOST_STRETCHES:
+        raise _refused(
+            f"stretches of {stretch:g} are too short for such times", "expected a longer one, or a larger gap"
+        )
     first = float(np.sort(times)[rows - _number(rows, share, "rows")])
     side = np.where(times >= first, _SEALED, np.where(times > first - gap, _NOBODY, _TRAINED)).astype(np.int8)
     parts = Parts(side)

@@ -7,19 +7,25 @@ names. So a submission that the ledger holds can always be scored, and the same 
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import EverholdError, IntegrityError
+from everhold.private_files import keep_others_out
 from everhold.sealing.sealed_arrays import packed, unpacked, write_durably
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
 __all__ = ["Submitted"]
+
+_LOCK = "submissions.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,23 @@ class Submitted:
         """The submissions whose files lie in this folder; nothing is read or written yet."""
         return cls(folder, holdout, hmac.digest(seal_key, b"everhold submissions", "sha256"))
 
+    @contextmanager
+    def one_at_a_time(self) -> Iterator[None]:
+        """While a submission is checked, told and received no other one is, by no process or thread.
+
+        Raises:
+            EverholdError: If that cannot be made sure.
+        """
+        try:
+            descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as fault:
+            raise _not_kept(fault) from None
+        try:
+            keep_others_out(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
     def keep(self, digest: str, predictions: NDArray[Any]) -> None:
         """Write predictions durably, readable by their owner alone; what is there under their name is replaced.
 
@@ -52,10 +75,7 @@ class Submitted:
             path.replace(self._path(digest))
         except OSError as fault:
             path.unlink(missing_ok=True)
-            raise EverholdError(
-                f"the submission cannot be kept beside the sealed rows: {fault.strerror}; expected a writable folder "
-                "with room; nothing was received or charged; make room and submit again"
-            ) from None
+            raise _not_kept(fault) from None
 
     def find(self, digest: str) -> NDArray[Any]:
         """Predictions that were kept.
@@ -82,3 +102,10 @@ class Submitted:
 
     def _bound_to(self, digest: str) -> bytes:
         return f"{self.holdout}\n{digest}\n".encode()
+
+
+def _not_kept(fault: OSError) -> EverholdError:
+    return EverholdError(
+        f"the submission cannot be kept beside the sealed rows: {fault.strerror}; expected a writable folder "
+        "with room; nothing was received or charged; make room and submit again"
+    )
