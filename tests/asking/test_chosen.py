@@ -9,7 +9,7 @@ from holdout_samples import ROWS, create, guess_and_check, rows
 import everhold as eh
 from everhold.certificate import verify_certificate
 from everhold.errors import QueryRejected
-from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms import MECHANISMS, answering
 
 
 @pytest.fixture
@@ -176,7 +176,9 @@ def test_what_was_asked_silently_is_shown_only_when_it_was_told(holdout):
     assert before["unsealed"]["high"] - before["unsealed"]["low"] < openly.high - openly.low
 
 
-@pytest.mark.parametrize("name", ["", " x", "x ", "a  b", "a\nb", "x" * 101, "\ud800", 7])
+@pytest.mark.parametrize(
+    "name", ["", " x", "x ", "a  b", "a\nb", "x" * 101, "\ud800", 7, "B is right 99 % by proof", "Best. Model A"]
+)
 def test_names_that_cannot_be_used(holdout, name):
     holdout.ask("delay > 15")
     with pytest.raises(ValueError, match=r"expected 1 to 100 printable characters"):
@@ -194,7 +196,7 @@ def test_an_answer_is_shown_once(holdout):
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", answering())
 def test_every_mechanism_shows_its_answers(tmp_path, name):
     with create(tmp_path, mechanism=name, queries=10, overfits=2, allow_vacuous=True) as holdout:
         answers = holdout.ask_many(["delay > 15", "delay > -1e9", "delay > 1e9", "carrier = 'AA'"])

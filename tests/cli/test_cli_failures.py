@@ -109,7 +109,7 @@ HOSTILE = [
     "sum(delay) > 1", "max(carrier) = 'UA'", "row_number() over () = 1", "count(*) > 1",
     "string_agg(carrier, ',') = 'x'",
     "carrier::int = 1", "cast(carrier as integer) = 1", "try_cast(carrier as integer) is null", "error(carrier)",
-    "carrier like 'Z%'", "regexp_matches(carrier, 'Z')", "carrier || 'x' = 'ZAx'", "substr(carrier, 1, 1) = 'Z'",
+    "carrier like 'Z%a%b%'", "regexp_matches(carrier, 'Z')", "carrier || 'x' = 'ZAx'", "substr(carrier, 1, 1) = 'Z'",
     "sleep(10) = 1", "pg_read_file('x')", "file_row_number = 0", "carrier", "\u0441arrier = 'UA'", "late = 1\0",
     "'open", "(" * 500 + "late" + ")" * 500, "not " * 500 + "late = 1", "late = 1" + " or late = 1" * 3000, "$1 = 1",
     "?", "{carrier}", "../../etc/passwd", "\ud800 = 1", "1e400 > delay", "",

@@ -7,7 +7,7 @@ from everhold import QueryRejected
 from everhold.sealing.probe import made_up_rows, try_on_public_rows
 from everhold.values.expressions import ColumnKind
 
-KINDS = dict(zip("nbso", ColumnKind.__members__.values(), strict=True))
+KINDS = dict(zip("nbsto", ColumnKind.__members__.values(), strict=True))
 TABLES = {
     "made up": made_up_rows({"n": ColumnKind.NUMBER, "s": ColumnKind.STRING, "b": ColumnKind.BOOLEAN}),
     "one row": {"n": np.array([0.5]), "s": np.array(["a"]), "b": np.array([True])},
@@ -76,7 +76,7 @@ def test_faults_are_reported(function, words, table):
 
 def test_made_up_rows_have_the_types_of_the_columns_and_cannot_be_written():
     table = made_up_rows(KINDS)
-    assert [column.dtype.kind for column in table.values()] == ["f", "O", "b", "O"]
+    assert [column.dtype.kind for column in table.values()] == ["f", "O", "b", "O", "O"]
     for column in table.values():
         with pytest.raises(ValueError, match="read-only"):
             column[0] = column[1]

@@ -183,6 +183,7 @@ class Quote:
         charged_at_most: What is charged at most.
         refused: Whether the next question would be refused.
         radius_unsealed: Half-width to be expected when the study is unsealed; None where it cannot be.
+        confirmed: The interval itself if the guess holds, where it is known; it need not lie evenly about the guess.
     """
 
     radius: float | None
@@ -191,6 +192,7 @@ class Quote:
     charged_at_most: int
     refused: bool
     radius_unsealed: float | None = None
+    confirmed: tuple[float, float] | None = None
 
 
 REFUSED = Quote(None, None, 0, 0, refused=True)

@@ -467,7 +467,7 @@ class GuessAndCheck(ChecksGuesses):
         confirmed, released, unsealed = map(_half, (expected.confirmed, expected.released, expected.unsealed))
         if isinstance(self.in_force(procedure), OfMeans) and hardest.radius_if_charged is not None:
             released = hardest.radius_if_charged  # of any mean that the sealed rows may have
-        return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed)
+        return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
 
     def _quote_of_hardest(self, state: State) -> Quote:
         """Of a yes-or-no question whose guess is 1/2."""

@@ -162,12 +162,13 @@ class JointMeans(Means[Result]):
             worst.append(self.price(parts[fingerprint], unlucky))
             quiet = quiet.after(charged=prices[-1].charged_if_confirmed)
             unlucky = unlucky.after(charged=worst[-1].charged_at_most)
+        told = dict(zip(new, (price.confirmed for price in prices), strict=True))
         radii = dict(zip(new, (price.radius for price in prices), strict=True))
         charged = dict(zip(new, (price.radius_if_charged for price in worst), strict=True))
         return QuotedPrice(
             question=self.question,
-            radius=self._half_width(known, radii),
-            radius_if_charged=self._half_width(known, charged),
+            radius=self._half_width(known, radii, told),
+            radius_if_charged=self._half_width(known, charged, {}),
             charged_if_confirmed=sum(price.charged_if_confirmed for price in prices),
             charged_at_most=sum(price.charged_at_most for price in worst),
             refused=False,
@@ -175,8 +176,13 @@ class JointMeans(Means[Result]):
             remaining={},
         )
 
-    def _half_width(self, known: Mapping[str, Entry | None], radii: Mapping[str, float | None]) -> float | None:
-        """Half of the interval that follows from guesses that hold; None where there is no guess."""
+    def _half_width(
+        self,
+        known: Mapping[str, Entry | None],
+        radii: Mapping[str, float | None],
+        told: Mapping[str, tuple[float, float] | None],
+    ) -> float | None:
+        """Half of the interval that follows from those of the parts; None where there is no guess."""
         estimates = []
         for line, part in zip(self.asked, self.prepared, strict=True):
             entry, radius = known[line.fingerprint], radii.get(line.fingerprint)
@@ -188,7 +194,8 @@ class JointMeans(Means[Result]):
                 return None
             else:
                 guess = part.guess / self.mechanism.steps
-                estimates.append(Estimate(guess, max(guess - radius, 0.0), min(guess + radius, 1.0)))
+                low, high = told.get(line.fingerprint) or (guess - radius, guess + radius)
+                estimates.append(Estimate(guess, max(low, 0.0), min(high, 1.0)))
         whole = self.bound.combine(estimates)
         return (whole.high - whole.low) / 2.0 if whole.high < math.inf else None
 
