@@ -1,8 +1,8 @@
 """Guesses that learn: what earlier surprises said of training estimates of the same kind corrects the next ones (S8).
 
 A guess may be made of everything that was told before, so this needs no proof and spends nothing. Cross-validated
-scores of one tuning loop are off by about the same amount for all of its models: after the first surprise the next
-guesses know.
+scores of one tuning loop are often off by about the same amount for all of its models: after a few surprises the next
+guesses know. One surprise alone may be a model of its own, so it takes two that agree.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ __all__ = ["learned"]
 _OF_MODELS = ("kind", "loss", "low", "high", "label")  # what scores have to share to be off in the same way
 _SCORES = frozenset({"accuracy", "brier", "risk"})
 _REMEMBERED = 5
+_FEWEST = 2
 _PRIOR = 1.0  # as if one more surprise had found the estimate right
 
 
@@ -30,7 +31,8 @@ def learned(
 ) -> int:
     """The guess that a training estimate becomes, in grid units.
 
-    It adds the mean of ``released - estimate`` over the last surprises of the same kind, shrunk towards 0.
+    It adds the mean of ``released - estimate`` over the last surprises of the same kind, shrunk towards 0, if there are
+    two at least and all have the same sign.
 
     Args:
         estimate: The training estimate in grid units of a sum over the sealed rows.
@@ -46,6 +48,8 @@ def learned(
         for description, answer in surprises()
         if _kind(description) == kind and answer.get("estimate") is not None and answer.get("value") is not None
     ][:_REMEMBERED]
+    if len(offs) < _FEWEST or min(offs) <= 0.0 <= max(offs):
+        return estimate
     shift = sum(offs) / (len(offs) + _PRIOR)
     return min(max(estimate + round(shift * steps), 0), steps)
 
