@@ -20,6 +20,7 @@ SHOWN = {
     "ladder-attack": ("ladder-attack-boosting",),
     "widths": ("widths-promised-by-queries", "widths-seen-by-queries"),
     "dependence": ("dependence-radius-groups", "dependence-radius-order"),
+    "gates": (),
     "sharpness": (),
     "tuning-loop": (),
     "leaderboard": (),
