@@ -1,6 +1,7 @@
 """The server as clients meet it: over stdio and HTTP, with nothing else on the wire, and no secret in any error."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -165,3 +166,18 @@ def test_the_secret_would_be_found(holdout):
     """The samples look for it in all results: here it is."""
     with pytest.raises(AssertionError):
         told(holdout, "ask", {"question": f"kind = '{SECRET}"})
+
+
+def test_serving_closes_no_handler_of_the_process(holdout):
+    class Handler(logging.Handler):
+        closed = False
+
+        def close(self):
+            self.closed = True
+            super().close()
+
+    handler = Handler()
+    with pytest.raises(ValueError, match="nobody can listen"):
+        serve_http(make_server(holdout), host="127.0.0.1", port=99_999)
+    assert not handler.closed
+    handler.close()

@@ -127,8 +127,9 @@ def serve_http(server: MCPServer[Any], *, host: str, port: int, allowed_hosts: S
     import uvicorn
 
     settings = uvicorn.Config(
-        http_app(server, host, allowed_hosts), log_level="error", access_log=False, server_header=False
-    )
+        http_app(server, host, allowed_hosts), log_level="error", access_log=False, server_header=False,
+        log_config=None,  # its own would close every handler that the process has
+    )  # fmt: skip
     with _listening(host, port) as listening:
         uvicorn.Server(settings).run(sockets=[listening])
 
