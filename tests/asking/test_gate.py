@@ -498,7 +498,7 @@ def test_a_folder_that_cannot_be_written_tells_nothing(holdout, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("everhold.sealing.champions.create_private", full)
+    monkeypatch.setattr("everhold.sealing.sealed_arrays.create_private", full)
     said = []
     for challenger in (data["late"], lucky(champion, 0.2, 1)):
         with pytest.raises(eh.EverholdError, match="cannot be kept") as caught:

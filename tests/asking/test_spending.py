@@ -12,7 +12,9 @@ from everhold.privacy import BoundedRangeCurve, GaussianCurve, ZeroConcentratedC
 from everhold.questions import KINDS
 
 DELTA = 1e-6
-NOISY = sorted(set(MECHANISMS) - {"guess_and_check", "sample_splitting", "empirical", "ladder", "random_rows"})
+NOISY = sorted(
+    set(MECHANISMS) - {"guess_and_check", "sample_splitting", "empirical", "ladder", "random_rows", "silent"}
+)
 
 
 def entry(kind, charged):

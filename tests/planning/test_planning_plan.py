@@ -281,7 +281,7 @@ def test_the_json_form_is_exactly_the_documented_one(asked):
 def test_a_plan_is_a_table_in_every_form(asked):
     assert len(asked.to_rows()) == len(answering()) + len(STATEMENTS)
     assert str(asked).splitlines()[1].startswith("gaussian")
-    assert "<td>gaussian</td>" in asked._repr_html_()
+    assert ">gaussian</td>" in asked._repr_html_()
     assert list(asked.to_pandas()["by"][:1]) == ["gaussian"]
     assert asked.to_arrow().num_rows == len(asked.to_rows())
 

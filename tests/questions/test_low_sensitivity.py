@@ -115,9 +115,9 @@ def test_the_grid_moves_by_one_row_at_most(unit, delta, low, width, where, step)
 def test_an_auc_of_very_many_pairs_is_exact():
     """A double would lose the one pair that is in order, and with it the proven sensitivity."""
     query = auc(np.array([0.0, 1.0]), positives=10**9, negatives=10**9)
-    value = query._of_pairs(np.column_stack([np.arange(2.0), np.arange(2.0)]))
+    value = query.of_pairs(np.column_stack([np.arange(2.0), np.arange(2.0)]))
     assert value == Fraction(1, 2) + Fraction(1, 2 * 10**18)
-    assert f1(np.ones(2), least=3)._of_pairs(np.array([[1.0, 1.0], [1.0, 0.0]])) == Fraction(2, 3)
+    assert f1(np.ones(2), least=3).of_pairs(np.array([[1.0, 1.0], [1.0, 0.0]])) == Fraction(2, 3)
 
 
 @pytest.mark.parametrize(("positives", "negatives"), [(1, 1), (2, 2), (3, 1)])

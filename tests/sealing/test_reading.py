@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from datetime import time
 from pathlib import Path
 
 import duckdb
@@ -119,14 +120,19 @@ def test_arrays_of_any_layout_are_read(tmp_path, kind):
     assert found["t"].tolist() == ["é", "", "b", "😀"]
 
 
-def test_other_kinds_of_columns_are_kept_but_marked(tmp_path):
+def test_times_are_read_from_every_source(tmp_path):
     days = pd.to_datetime(["2020-01-01", None])
     for number, source in enumerate(
         [pd.DataFrame({"d": days}), pl.DataFrame({"d": days.to_numpy()}), {"d": days.to_numpy()}]
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
-        assert seal(folder, source)[1].columns == {"d": ColumnKind.OTHER}
+        assert seal(folder, source)[1].columns == {"d": ColumnKind.TIME}
+
+
+def test_other_kinds_of_columns_are_kept_but_marked(tmp_path):
+    hours = pl.DataFrame({"d": [time(8, 30), None]})
+    assert seal(tmp_path, hours)[1].columns == {"d": ColumnKind.OTHER}
 
 
 @pytest.mark.parametrize(
