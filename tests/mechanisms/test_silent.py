@@ -64,8 +64,8 @@ def test_what_is_asked_aloud_is_refused_before_the_look():
     mechanism = Silent(rows=ROWS, queries=3)
     state, replies = mechanism.answer_many(State(), asked(mechanism, [0.4], silent=False), SeededNoise(0))
     assert (state, replies.sources.tolist()) == (State(), [Source.REFUSED])
-    assert mechanism.surely_answers(State(), 3) == mechanism.surely_answers_those(State(), 3, ()) == 0
-    assert mechanism.surely_answers_those(State(), 5, (), silent=True) == 3
+    assert mechanism.surely_answers(State(), 3) == 0
+    assert mechanism.surely_answers(State(), 5, silent=True) == 3
     quote = mechanism.quote(State())
     assert (quote.radius, quote.charged_at_most, quote.refused) == (None, 0, False)
     assert quote.radius_unsealed == mechanism.promise().radius

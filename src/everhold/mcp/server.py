@@ -88,10 +88,11 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         >>> from mcp import Client
         >>> folder = tempfile.TemporaryDirectory()
         >>> rows = {"delay": np.random.default_rng(0).normal(5.0, 30.0, 4_000)}
-        >>> holdout = eh.Holdout.create(f"{folder.name}/study.db", "flights", holdout=rows, queries=100)
+        >>> holdout = eh.Holdout.create(f"{folder.name}/study.db", "flights", holdout=rows, queries=100,
+        ...                             mechanism="guess_and_check")
         >>> async def agent():
         ...     async with Client(make_server(holdout)) as client:
-        ...         answer = await client.call_tool("ask", {"question": "delay > 15", "guess": 0.4})
+        ...         answer = await client.call_tool("ask", {"question": "delay > 15", "guess": 0.37})
         ...         return answer.structured_content["source"]
         >>> anyio.run(agent)
         'guess'

@@ -32,7 +32,8 @@ def learned(
     """The guess that a training estimate becomes, in grid units.
 
     It adds the mean of ``released - estimate`` over the last surprises of the same kind, shrunk towards 0, if there are
-    two at least and all have the same sign.
+    two at least, all have the same sign, and none of them was a guess that had been corrected already: a correction
+    that fails is given up.
 
     Args:
         estimate: The training estimate in grid units of a sum over the sealed rows.
@@ -43,12 +44,13 @@ def learned(
     if bound.description.get("kind") not in _SCORES:
         return estimate
     kind = _kind(bound.description)
-    offs: list[float] = [
-        answer["value"] - answer["estimate"]
-        for description, answer in surprises()
+    found = [
+        answer for description, answer in surprises()
         if _kind(description) == kind and answer.get("estimate") is not None and answer.get("value") is not None
-    ][:_REMEMBERED]
-    if len(offs) < _FEWEST or min(offs) <= 0.0 <= max(offs):
+    ][:_REMEMBERED]  # fmt: skip
+    offs: list[float] = [answer["value"] - answer["estimate"] for answer in found]
+    failed = any(answer.get("guess", answer["estimate"]) != answer["estimate"] for answer in found)
+    if failed or len(offs) < _FEWEST or min(offs) <= 0.0 <= max(offs):
         return estimate
     shift = sum(offs) / (len(offs) + _PRIOR)
     return min(max(estimate + round(shift * steps), 0), steps)

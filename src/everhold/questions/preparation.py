@@ -60,7 +60,7 @@ NOT_UNSEALABLE = (
 """Why a mechanism cannot be unsealed."""
 
 _AT_ONCE = 32  # questions whose values of all training rows are held in memory
-_MOST_TRIED = 2_000  # training rows that a function is tried on in several orders
+_MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
 _MOST_COMPARED = 10_000  # training rows for which an estimator's predictions are part of its identity
 
 
@@ -183,7 +183,7 @@ class Preparation:
                 scaled = self._own_guess(question, guess)
             procedure = self._procedure(known[place], own_guess=not trained)
             estimate = scaled if trained else -1
-            if trained and self.mechanism.needs_guess and not self.silent:
+            if trained and self.mechanism.needs_guess and not (self.silent or question.by_position):  # models only
                 scaled = learned(scaled, question, surprises, self.mechanism.steps)
             prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure, estimate=estimate))
         return prepared

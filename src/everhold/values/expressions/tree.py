@@ -168,6 +168,8 @@ class Node:
                 operands = (first, *_sorted(set(operands[1:])))
                 if len(operands) == 2:
                     return Node.of(Operation.EQUAL, *operands)
+                if first.is_literal:  # then it is not known which side of an equality is the subject
+                    return Node.of(Operation.OR, *(Node.of(Operation.EQUAL, first, other) for other in operands[1:]))
             case Operation.LEAST | Operation.GREATEST | Operation.AND | Operation.OR:
                 operands = _flat(operation, operands)
                 if len(operands) == 1:
