@@ -13,8 +13,8 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from everhold.errors import EverholdError, IntegrityError
-from everhold.sealing.sealed_arrays import packed, unpacked, write_durably
+from everhold.errors import EverholdError
+from everhold.sealing.sealed_arrays import packed, read_arrays, write_durably
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,18 +139,10 @@ class Champions:
             self._unsettled.discard(path)
 
     def _read(self, digest: str) -> Champion:
-        path = self._path(digest)
-        try:
-            found = path.read_bytes()
-        except OSError:
-            found = b""
-        arrays = unpacked(found, key=self._key, bound_to=self._bound_to(digest))
-        if arrays is None or "values" not in arrays:
-            what = "was altered" if found else "is missing"
-            raise IntegrityError(
-                f"the file {path.name} of the gate's champion beside the sealed rows {what}; expected it as it was "
-                "written; nothing was answered or charged; restore the backup of the folder"
-            )
+        arrays = read_arrays(
+            self._path(digest), key=self._key, bound_to=self._bound_to(digest), needed="values",
+            whose="the gate's champion", done="answered",
+        )  # fmt: skip
         return Champion(digest, arrays["values"], arrays.get("training"), arrays.get("predictions"))
 
     def _remember(self, champion: Champion) -> None:

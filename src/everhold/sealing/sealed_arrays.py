@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.errors import IntegrityError
 from everhold.private_files import create_private
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["packed", "unpacked", "write_durably"]
+__all__ = ["packed", "read_arrays", "unpacked", "write_durably"]
 
 _SEAL_BYTES = 32
 
@@ -46,6 +47,36 @@ def unpacked(content: bytes, *, key: bytes, bound_to: bytes) -> dict[str, NDArra
             return dict(arrays)
     except (ValueError, zipfile.BadZipFile):  # never, as it carries the seal
         return None
+
+
+def read_arrays(
+    path: Path, *, key: bytes, bound_to: bytes, needed: str, whose: str, done: str
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a file that `packed` made.
+
+    Args:
+        path: The file.
+        key: As for `packed`.
+        bound_to: As for `packed`.
+        needed: Name of an array that has to be there.
+        whose: What the file is of, in words for an error.
+        done: What surely was not done, in words for an error.
+
+    Raises:
+        IntegrityError: If the file is missing or was altered.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError:
+        content = b""
+    arrays = unpacked(content, key=key, bound_to=bound_to)
+    if arrays is None or needed not in arrays:
+        what = "was altered" if content else "is missing"
+        raise IntegrityError(
+            f"the file {path.name} of {whose} beside the sealed rows {what}; expected it as it was written; "
+            f"nothing was {done} or charged; restore the backup of the folder"
+        )
+    return arrays
 
 
 def write_durably(path: Path, content: bytes) -> None:

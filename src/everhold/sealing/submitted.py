@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from everhold.errors import EverholdError, IntegrityError
+from everhold.errors import EverholdError
 from everhold.private_files import keep_others_out
-from everhold.sealing.sealed_arrays import packed, unpacked, write_durably
+from everhold.sealing.sealed_arrays import packed, read_arrays, write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,18 +83,10 @@ class Submitted:
         Raises:
             IntegrityError: If their file is missing or was altered. Nothing is charged.
         """
-        path = self._path(digest)
-        try:
-            content = path.read_bytes()
-        except OSError:
-            content = b""
-        arrays = unpacked(content, key=self._key, bound_to=self._bound_to(digest))
-        if arrays is None or "predictions" not in arrays:
-            what = "was altered" if content else "is missing"
-            raise IntegrityError(
-                f"the file {path.name} of a submission beside the sealed rows {what}; expected it as it was written; "
-                "nothing was told or charged; restore the backup of the folder"
-            )
+        arrays = read_arrays(
+            self._path(digest), key=self._key, bound_to=self._bound_to(digest), needed="predictions",
+            whose="a submission", done="told",
+        )  # fmt: skip
         return arrays["predictions"]
 
     def _path(self, digest: str) -> Path:
