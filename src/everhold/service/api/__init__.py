@@ -1,0 +1,12 @@
+"""The HTTP API, one file for each resource; `ROUTERS` is what the service mounts under ``/api/v1``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+__all__ = ["ROUTERS"]
+
+ROUTERS: tuple[APIRouter, ...] = ()

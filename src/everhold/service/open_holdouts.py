@@ -1,0 +1,76 @@
+"""The holdouts that a process has open, each once; a visitor gets the view that is theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Request
+
+from everhold.errors import HoldoutNotFound
+from everhold.holdout import Holdout
+from everhold.service.visitors import Role
+
+if TYPE_CHECKING:
+    from everhold.service.visitors import Visitor
+
+__all__ = ["Holdouts", "OpenHoldouts"]
+
+
+class OpenHoldouts:
+    """All holdouts of a storage, opened when first asked for; safe to share between threads.
+
+    Args:
+        storage: URL of the storage.
+    """
+
+    def __init__(self, storage: str) -> None:
+        self.storage = storage
+        self._open: dict[str, Holdout] = {}
+        self._lock = threading.Lock()
+
+    def whole(self, name: str, visitor: Visitor) -> Holdout:
+        """The holdout as the steward has it, for facts that are public to this visitor, and for stewards.
+
+        Raises:
+            HoldoutNotFound: If there is none, or it is not for them: the two look alike.
+        """
+        if not visitor.may_see(name):
+            raise _not_found(name)
+        with self._lock:
+            if name not in self._open:
+                try:
+                    self._open[name] = Holdout.open(self.storage, name)
+                except HoldoutNotFound:  # its own message names others
+                    raise _not_found(name) from None
+            return self._open[name]
+
+    def asked_by(self, name: str, visitor: Visitor) -> Holdout:
+        """The holdout on behalf of a visitor: whole for a steward, an allotment for an analyst.
+
+        Raises:
+            HoldoutNotFound: If there is none, or it is not for them.
+            QueryRejected: If an analyst has no allotment.
+        """
+        whole = self.whole(name, visitor)
+        return whole if visitor.role is Role.STEWARD else whole.analyst(visitor.name)
+
+    def close(self) -> None:
+        """Close all of them."""
+        with self._lock, contextlib.ExitStack() as stack:
+            for holdout in self._open.values():
+                stack.callback(holdout.close)
+            self._open = {}
+
+
+def _not_found(name: str) -> HoldoutNotFound:
+    return HoldoutNotFound(f"there is no holdout named {name!r} for you; check the name, or ask the steward", name=name)
+
+
+def _of_request(request: Request) -> OpenHoldouts:
+    holdouts: OpenHoldouts = request.app.state.holdouts
+    return holdouts
+
+
+Holdouts = Annotated[OpenHoldouts, Depends(_of_request)]

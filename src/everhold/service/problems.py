@@ -1,0 +1,78 @@
+"""Errors as problem documents (RFC 9457): everhold's own messages, and of every other error only that there was one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from everhold.errors import EverholdError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request
+
+__all__ = ["PROBLEM", "add_problems", "problem"]
+
+PROBLEM = "application/problem+json"
+_UNEXPECTED = (
+    "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
+    "charged is in the ledger; ask the same again: what was answered already is free"
+)
+
+
+def problem(status: int, name: str, detail: str, **facts: Any) -> JSONResponse:
+    """A problem document.
+
+    Args:
+        status: Of the response.
+        name: Of the error, such as ``"QueryRejected"``.
+        detail: What was wrong, what was expected, what to do.
+        facts: Public facts about it.
+    """
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    document = {
+        **facts, "type": f"urn:everhold:problem:{words.replace(' ', '-')}", "title": words, "status": status,
+        "detail": detail,
+    }  # fmt: skip
+    return JSONResponse(document, status, media_type=PROBLEM)
+
+
+def add_problems(app: FastAPI) -> None:
+    """Let every error of an app leave as a problem document."""
+    app.add_exception_handler(EverholdError, _own)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def _own(_: Request, fault: Exception) -> JSONResponse:
+    assert isinstance(fault, EverholdError)
+    response = problem(fault.http_status, type(fault).__name__, fault.message, **_plain(fault.data))
+    if fault.http_status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _malformed(_: Request, fault: Exception) -> JSONResponse:
+    assert isinstance(fault, RequestValidationError)
+    where = [".".join(str(part) for part in error["loc"]) for error in fault.errors()]
+    detail = f"the request cannot be used: see {', '.join(dict.fromkeys(where))}; expected what the API's page says"
+    return problem(422, "MalformedRequest", f"{detail}; nothing was charged", places=where)
+
+
+def _of_http(_: Request, fault: Exception) -> JSONResponse:
+    assert isinstance(fault, HTTPException)
+    response = problem(fault.status_code, "HTTPError", str(fault.detail))
+    response.headers.update(fault.headers or {})
+    return response
+
+
+def _unexpected(_: Request, __: Exception) -> JSONResponse:
+    return problem(500, "UnexpectedFault", _UNEXPECTED)
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if isinstance(value, (str, int, float, bool, list, type(None)))}

@@ -1,0 +1,1 @@
+"""How questions and answers travel between a service and whoever asks it: as JSON, and predictions as table files."""
