@@ -50,7 +50,7 @@ def test_the_record_says_who_got_what_and_what_answers_are_about(everhold, table
     arguments = ("--holdout", "0.5", "--time", "date", "--gap", "10", "--output", "d", "--format", "json")
     record = json.loads(everhold("split", table, *arguments).stdout)
     assert record["training_rows"] + record["holdout_rows"] + record["left_out"] == 6_000
-    assert (record["left_out"], record["groups"]) == (9, 300)
+    assert (record["left_out"], record["groups"]) == (9, 75)
     assert "later times only if" in record["about"]
     assert "--queries" in record["create"]
 

@@ -134,6 +134,8 @@ def test_groups_and_times_of_a_file(tmp_path):
                    for what, end in (("holdout", "min"), ("training", "max")))  # fmt: skip
     assert (first[0] - last[0]).days >= 30
     assert first[1] > last[1]
+    days, stretches = read(tmp_path / "t", "holdout", f"max(day) - min(day), 1 + max({STRETCH}) - min({STRETCH})")[0]
+    assert stretches in (days // 120 + 1, days // 120 + 2)  # four gaps each
     assert parts.left_out == 400 - parts.training_rows - parts.sealed_rows > 0
 
 

@@ -12,7 +12,8 @@ SMALL = SealedSearch(models=4, trees=3, sealed=1_500, training=900, fresh=4_000,
 
 @pytest.fixture(scope="module")
 def rows():
-    return [{"known": "at take-off", "repetition": 0, **row} for row in SMALL.play({"known": "at take-off"}, seed=2)]
+    setting, seed = {"known": "at take-off"}, 2**63 + 2  # as large as the lab's own
+    return [{**setting, "repetition": 0, **row} for row in SMALL.play(setting, seed)]
 
 
 def test_every_configuration_is_answered_and_its_interval_holds(rows):

@@ -60,7 +60,7 @@ def split(
     ] = None,
     stretch: Annotated[
         float | None,
-        typer.Option(help="With --time: days that are declared to belong together; as many as the gap by default."),
+        typer.Option(help="With --time: days that are declared to belong together; four times the gap by default."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="For the same split another time; by default chance decides.")
@@ -215,8 +215,8 @@ def _say(table: Path, parts: Parts, queries: int, allowed: int | None, *, time: 
         note(
             f"{parts.left_out:,} rows within {gap:g} of the sealed ones belong to nobody: whoever asks must not have "
             "seen them. Stretches are declared to be independent of each other, which is nearly so only if they are "
-            "several times as long as rows remember: say so with --stretch, or fit a model: see 'everhold dependence "
-            "fit --help'."
+            "several times as long as rows remember. By default they are four gaps long; --stretch says otherwise. "
+            "Or fit a model: see 'everhold dependence fit --help'."
         )
     if allowed is None:
         note("The sealed rows are worth too few independent ones to promise anything: the command will be refused.")

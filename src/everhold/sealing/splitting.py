@@ -33,6 +33,7 @@ STRETCH = "stretch"
 
 _TRAINED, _SEALED, _NOBODY = 0, 1, 2
 _SECONDS_OF_A_DAY = 86_400.0
+_GAPS_OF_A_STRETCH = 4.0  # so that means of rows that remember as long as the gap spread 1.04 times as far as declared
 _MOST_CLASSES = 1_000
 _MOST_STRETCHES = 2.0**52  # whose numbers are exact
 
@@ -185,7 +186,7 @@ def split_file(
         groups: Column whose equal values belong together: whole groups are sealed.
         time: Column of times: the last rows are sealed, and `STRETCH` is added.
         gap: With a time: days, or units of a column of numbers, that are left out.
-        stretch: With a time: days, or units, that are numbered as one stretch; as many as the gap by default.
+        stretch: With a time: days, or units, that are numbered as one stretch; four times the gap by default.
         stratify: Column whose values keep their shares.
         seed: For the same split another time; None for chance of its own.
         most_rows: The most rows that are read.
@@ -203,8 +204,8 @@ def split_file(
             read_rows(connection, table, name="source", what="table", most_rows=most_rows)
             with reading_errors_hidden("table"):
                 parts = _parts(
-                    connection, share, groups=groups, time=time, gap=gap, stretch=stretch or gap, stratify=stratify,
-                    rng=np.random.default_rng(seed),
+                    connection, share, groups=groups, time=time, gap=gap, stretch=stretch or _GAPS_OF_A_STRETCH * gap,
+                    stratify=stratify, rng=np.random.default_rng(seed),
                 )  # fmt: skip
                 for side, path in enumerate(staged):
                     _write(connection, parts, side, path, numbered=time is not None)

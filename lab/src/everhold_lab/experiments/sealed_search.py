@@ -77,8 +77,9 @@ class SealedSearch(Experiment):
         flights = load_flights(sealed=self.sealed, training=self.training, seed=seed)
         known = slice(0, _KNOWN[setting["known"]])
         tables = [_table(part, known) for part in (flights.sealed, flights.training)]
-        forest = RandomForestClassifier(self.trees, random_state=seed)
-        options = {"n_iter": self.models, "cv": self.folds, "n_jobs": self.jobs, "random_state": seed}
+        short = seed % 2**32  # as scikit-learn takes them
+        forest = RandomForestClassifier(self.trees, random_state=short)
+        options = {"n_iter": self.models, "cv": self.folds, "n_jobs": self.jobs, "random_state": short}
         with threadpool_limits(1), SealedHoldout(*tables, label="late", queries=self.models) as holdout:
             rows, labels = holdout.training_rows()
             sealed, sealed_seconds = _timed(SealedSearchCV(forest, _SPACE, holdout=holdout, **options), rows, labels)
