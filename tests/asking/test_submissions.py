@@ -336,6 +336,9 @@ def test_what_is_kept_is_for_the_owner_alone_and_never_shown(silent):
     with pytest.raises(eh.IntegrityError, match="is missing"):
         silent.unseal()
     assert silent.leaderboard()["owls"].score is None
+    assert silent.submit(by_id(model(0.9, 1)), team="owls").repeated  # and kept anew
+    silent.unseal()
+    assert silent.leaderboard()["owls"].score is not None
 
 
 def test_an_interrupted_end_goes_on_and_takes_nothing_meanwhile(silent, monkeypatch):

@@ -116,8 +116,7 @@ class Contest:
         before = self._room_for(Accounts.from_state(self.desk.data()), team, predicted)
         repeated = before is not None and before.latest == predicted
         assert candidate.predictions is not None
-        if not repeated:
-            self.files.keep(predicted, candidate.predictions)
+        self.files.keep(predicted, candidate.predictions)  # of a repeated one, too: its file may be lost
         if guess is None and before is not None and self.competition.feedback == SCORE:
             guess = self._score_of(before.latest)
         told: dict[str, Any]
@@ -267,6 +266,8 @@ class Contest:
             return
         if not submissions.closed:
             with self.files.one_at_a_time():
+                for team in Accounts.from_state(self.desk.data()).submissions.teams.values():
+                    self.files.find(team.final)  # while a team whose file is lost can still hand it in again
                 self._end()
         finals = Accounts.from_state(self.desk.data()).submissions.teams.values()
         candidates = [self._kept(predicted) for predicted in dict.fromkeys(team.final for team in finals)]
