@@ -9,12 +9,26 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 
 __all__ = ["AnswerTold", "CertificateTold", "Described", "QuoteTold", "StatusTold", "VerdictTold"]
 
-_Left = Annotated[dict[str, int], Field(description="What is left of the budget, by name.")]
-_Says = Annotated[str, Field(description="The result in one sentence.")]
-_Next = Annotated[str, Field(description="What to do next.")]
+
+class _Led(TypedDict):
+    """What every result says."""
+
+    next: Annotated[str, Field(description="What to do next.")]
 
 
-class Described(TypedDict):
+class _Counted(_Led):
+    """What is said of the budget, too."""
+
+    left: Annotated[dict[str, int], Field(description="What is left of the budget, by name.")]
+
+
+class _Told(_Counted):
+    """What is said in a sentence, too."""
+
+    says: Annotated[str, Field(description="The result in one sentence.")]
+
+
+class Described(_Counted):
     """What may be known of the rows before anything is asked."""
 
     name: str
@@ -27,15 +41,13 @@ class Described(TypedDict):
     row_id: Annotated[str | None, Field(description="The column that names rows; no question may read it.")]
     features: Annotated[str, Field(description="'sealed': nobody has seen the rows; 'public': all but the labels.")]
     promise: Annotated[str, Field(description="What holds for all answers together.")]
-    left: _Left
     gates: Annotated[list[dict[str, Any]], Field(description="Champions that can be challenged.")]
     may_be_asked: Annotated[str, Field(description="The language of questions.")]
     examples: Annotated[list[dict[str, Any]], Field(description="Arguments of `ask` that fit these columns.")]
     challenger: Annotated[str, Field(description="What `challenge` takes.")]
-    next: _Next
 
 
-class QuoteTold(TypedDict):
+class QuoteTold(_Told):
     """The price of a question; nothing was asked."""
 
     radius: Annotated[float | None, Field(description="Half-width of the interval if your guess holds.")]
@@ -44,12 +56,9 @@ class QuoteTold(TypedDict):
     charged_at_most: Annotated[int, Field(description="What a guess that does not hold costs.")]
     refused: Annotated[bool, Field(description="Whether the question would be refused.")]
     answered_before: Annotated[bool, Field(description="Whether it is stored already, and free.")]
-    left: _Left
-    says: _Says
-    next: _Next
 
 
-class AnswerTold(TypedDict):
+class AnswerTold(_Told):
     """An answer, as the ledger holds it."""
 
     value: Annotated[float | None, Field(description="The answer; null if it was refused.")]
@@ -61,12 +70,9 @@ class AnswerTold(TypedDict):
     charged: Annotated[int, Field(description="What it cost now.")]
     repeated: Annotated[bool, Field(description="Whether it had been asked before; then it is free.")]
     question: Annotated[str, Field(description="SHA-256 of the question, its name in the ledger.")]
-    left: _Left
-    says: _Says
-    next: _Next
 
 
-class VerdictTold(TypedDict):
+class VerdictTold(_Told):
     """What a gate says to a challenger."""
 
     verdict: Annotated[str, Field(description="'promoted', 'kept' or 'refused'.")]
@@ -76,28 +82,21 @@ class VerdictTold(TypedDict):
     champion: Annotated[str, Field(description="SHA-256 of the champion after the challenge.")]
     challenges: Annotated[int, Field(description="Challenges that the gate has answered.")]
     promotions: Annotated[int, Field(description="Promotions so far.")]
-    left: _Left
-    says: _Says
-    next: _Next
 
 
-class StatusTold(TypedDict):
+class StatusTold(_Told):
     """The holdout in public facts."""
 
     questions_asked: int
     charged: int
-    left: _Left
     closed: Annotated[bool, Field(description="Whether the study was unsealed; nothing new is answered then.")]
     gates: Annotated[list[dict[str, Any]], Field(description="Champions, and how often each gate was challenged.")]
     facts: Annotated[dict[str, Any], Field(description="Everything else that is public: mechanism, promise, ledger.")]
-    says: _Says
-    next: _Next
 
 
-class CertificateTold(TypedDict):
+class CertificateTold(_Led):
     """What was promised, signed."""
 
     promise: Annotated[str, Field(description="The promise in one sentence.")]
     public_key: Annotated[str, Field(description="The key that signed it, in hex.")]
     document: Annotated[dict[str, Any], Field(description="The signed document; save it as JSON to have it verified.")]
-    next: _Next

@@ -7,7 +7,6 @@ larger than its number of rows. Where no sealed row is in the denominator, nothi
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -28,17 +27,17 @@ class _RatioBets(Bets):
     of_all_rows: ClassVar[bool] = False  # of however few are in the denominator
 
     @property
-    @abstractmethod
-    def _most(self) -> float:
+    def _largest(self) -> float:
         """Rows of the largest unit."""
+        return 1.0
 
     def _units(self, seen: Pairs) -> Units:
-        return _pairs(seen, self._most)
+        return _pairs(seen, self._largest)
 
     def interval(self, seen: Pairs, nats: float) -> tuple[float, float]:
         """See `Procedure.interval`."""
-        less = _pairs(seen, self._most, denominators=1)
-        more = _pairs(seen, self._most, numerators=1)
+        less = _pairs(seen, self._largest, denominators=1)
+        more = _pairs(seen, self._largest, numerators=1)
         side, (low, high) = side_of(nats), self._stakes(nats)
         return 1.0 - upper_end(less.mirrored, low, side), upper_end(more, high, side)
 
@@ -60,10 +59,6 @@ class RatioBetting(_RatioBets):
     needs: ClassVar[Needs] = "pairs"
     why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"
 
-    @property
-    def _most(self) -> float:
-        return 1.0
-
     @cached_property
     def prediction(self) -> Prediction:
         """See `Bets.prediction`."""
@@ -72,7 +67,7 @@ class RatioBetting(_RatioBets):
 
 
 @dataclass(frozen=True)
-class GroupRatioBetting(_RatioBets, OfGroups):
+class GroupRatioBetting(OfGroups, _RatioBets):
     """The same for independent groups of rows.
 
     Attributes:
@@ -85,10 +80,6 @@ class GroupRatioBetting(_RatioBets, OfGroups):
     title: ClassVar[str] = "betting on a ratio of two sums over groups"
     needs: ClassVar[Needs] = "group_pairs"
     why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"
-
-    @property
-    def _most(self) -> float:
-        return self._largest
 
     @cached_property
     def prediction(self) -> Prediction:
