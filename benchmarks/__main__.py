@@ -11,7 +11,7 @@ from pathlib import Path
 
 from everhold.display import text_table
 
-NAMES = ("evaluation", "durable_asks", "batches", "looking", "planning", "dependence", "selection", "peers")
+NAMES = ("evaluation", "durable_asks", "batches", "looking", "planning", "dependence", "selection", "peers", "service")
 
 
 def main() -> None:

@@ -5,9 +5,10 @@ import random
 
 import anyio
 import pytest
-from mcp_processes import Agent, discrepancies, serving
+from mcp_processes import Agent
 from mcp_samples import create
 from scipy.stats import norm
+from server_processes import discrepancies, serving
 
 from everhold import Holdout
 
@@ -51,6 +52,10 @@ async def play(servers, agents):
     return kills
 
 
+def command(folder):
+    return ["mcp", "--storage", str(folder / "s.db"), "--holdout", "flights", "--http"]
+
+
 def ledger_of(folder):
     with Holdout.open(folder / "s.db", "flights") as holdout:
         holdout.certificate()  # raises if the chain of entries was broken
@@ -61,8 +66,8 @@ def ledger_of(folder):
 @pytest.mark.slow
 def test_a_thousand_calls_while_servers_are_killed(tmp_path):
     create(tmp_path, queries=CLIENTS * CALLS, overfits=SURPRISES + 4, training=None).close()
-    with serving(tmp_path, 2) as servers:
-        agents = [Agent(servers[client % 2].url, questions(client)) for client in range(CLIENTS)]
+    with serving(tmp_path, command(tmp_path), 2) as servers:
+        agents = [Agent(f"{servers[client % 2].url}/mcp", questions(client)) for client in range(CLIENTS)]
         assert anyio.run(play, servers, agents) == len(KILLED_AFTER)
         assert all("Traceback" not in server.log for server in servers)
     rows, status = ledger_of(tmp_path)
@@ -77,8 +82,11 @@ def test_a_thousand_calls_while_servers_are_killed(tmp_path):
 def test_the_account_would_notice_what_is_lost_or_charged_twice(tmp_path):
     """The check of the test above, held against ledgers that are not what agents heard."""
     create(tmp_path).close()
-    with serving(tmp_path, 1) as (server,):
-        agents = [Agent(server.url, [{"question": f"x > {k} / 10", "guess": 0.99} for k in range(3)]) for _ in range(2)]
+    with serving(tmp_path, command(tmp_path), 1) as (server,):
+        agents = [
+            Agent(f"{server.url}/mcp", [{"question": f"x > {k} / 10", "guess": 0.99} for k in range(3)])
+            for _ in range(2)
+        ]
         anyio.run(agents[0].work)
         anyio.run(agents[1].work)
     rows, _ = ledger_of(tmp_path)
