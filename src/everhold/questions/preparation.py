@@ -60,7 +60,7 @@ NOT_UNSEALABLE = (
 """Why a mechanism cannot be unsealed."""
 
 _AT_ONCE = 32  # questions whose values of all training rows are held in memory
-_MOST_TRIED = 10_000  # training rows that a function is tried on in several orders
+_MOST_TRIED = 2_000  # training rows that a function is tried on in several orders
 _MOST_COMPARED = 10_000  # training rows for which an estimator's predictions are part of its identity
 
 
