@@ -1,10 +1,10 @@
+import importlib
 import logging
 import multiprocessing
 import os
 import random
 import sqlite3
 import stat
-import importlib
 import subprocess
 import sys
 import time
@@ -256,7 +256,7 @@ def expect_refusal(store, record):
 
 
 def test_flipped_bits_in_the_file_never_pass_unnoticed(store, record, path, url):
-    ask(store, record, *range(30))
+    ask(store, record, *range(60))
     store.close()
     original, expected = path.read_bytes(), list(store.entries(record.id, seal_key=KEY))
     store.close()

@@ -13,9 +13,11 @@ from everhold.service.api import ROUTERS
 from everhold.service.api.health import HEALTH
 from everhold.service.audit import Audit, AuditLog
 from everhold.service.headers import SecurityHeaders
+from everhold.service.idempotency import Idempotency, Keys
 from everhold.service.limits import BodyLimit, Buckets, HostCheck, RateLimit
 from everhold.service.login import DOORS
 from everhold.service.logs import Watch
+from everhold.service.mcp import Agents
 from everhold.service.metrics import Metrics
 from everhold.service.open_holdouts import OpenHoldouts
 from everhold.service.people import People
@@ -48,10 +50,12 @@ def make_app(settings: Settings) -> FastAPI:
     from everhold import __version__
 
     holdouts, store = OpenHoldouts(settings.storage), LedgerStore.open(storage_url(settings.storage))
+    agents = Agents(holdouts, settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with agents.running():
+            yield
         holdouts.close()
         store.close()
 
@@ -66,6 +70,7 @@ def make_app(settings: Settings) -> FastAPI:
         app.include_router(router, prefix=API)
     for router in ROOT:
         app.include_router(router)
+    app.router.routes.append(agents.route)
     return app
 
 
@@ -74,6 +79,7 @@ def _add_doorkeepers(app: FastAPI, settings: Settings, people: People) -> None:
     state, sessions = app.state, Sessions(people)
     state.people, state.sessions, state.audit, state.metrics = people, sessions, AuditLog(people.records), Metrics()
     state.failures = Buckets(settings.failures_a_minute)
+    app.add_middleware(Idempotency, keys=Keys(people.records))
     app.add_middleware(RateLimit, settings=settings)
     app.add_middleware(Recognition, sessions=sessions, failures=state.failures, settings=settings)
     app.add_middleware(Audit, log=state.audit)

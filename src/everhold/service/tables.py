@@ -83,6 +83,7 @@ idempotency = sa.Table(
     sa.Column("status", sa.Integer),
     sa.Column("headers", sa.Text),
     sa.Column("body", sa.LargeBinary),
+    sa.Index("idempotency_until", "until"),
     sqlite_strict=True,
 )
 

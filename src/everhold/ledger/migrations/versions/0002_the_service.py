@@ -68,6 +68,7 @@ def upgrade() -> None:
         sa.Column("body", sa.LargeBinary),
         sqlite_strict=True,
     )
+    op.create_index("idempotency_until", "idempotency", ["until"])
 
 
 def downgrade() -> None:
