@@ -41,7 +41,7 @@ def test_a_token_is_made_with_its_allotment_listed_and_taken_back(study, everhol
         (("revoke", "s.db", "0" * 16), 2, "there is no token"),
         (("create", "s.db", "ada", "--holdout", "other"), 4, "other"),
         (("create", "s.db", "ada", "--questions", "5"), 2, "needs an analyst"),
-        (("create", "s.db", "v", "--holdout", "flights", "--role", "viewer", "--questions", "5"), 2, "needs an analyst"),
+        (("create", "s.db", "v", "--holdout", "flights", "--role", "viewer", "--questions", "5"), 2, "an analyst"),
         (("create", "s.db", "ada", "--holdout", "flights", "--charges", "5"), 2, "--questions"),
         (("create", "s.db", "ada", "--holdout", "flights", "--questions", "-5"), 2, "questions"),
         (("create", "s.db", "ada", "--days", "0"), 5, "days"),

@@ -256,13 +256,14 @@ def expect_refusal(store, record):
 
 
 def test_flipped_bits_in_the_file_never_pass_unnoticed(store, record, path, url):
-    ask(store, record, *range(60))
+    ask(store, record, *range(30))
     store.close()
     original, expected = path.read_bytes(), list(store.entries(record.id, seal_key=KEY))
     store.close()
     randomness = random.Random(1)
+    used = [position for position, byte in enumerate(original) if byte]  # pages of tables without rows are zeros
     noticed = 0
-    for position in [*range(0, 100, 9), *randomness.sample(range(len(original)), 150)]:
+    for position in [*range(0, 100, 9), *randomness.sample(used, 150)]:
         damaged = bytearray(original)
         damaged[position] ^= 1 << randomness.randrange(8)
         for leftover in path.parent.iterdir():

@@ -53,6 +53,10 @@ def test_a_port_that_cannot_be_used_is_said(tmp_path, port):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_settings_do_not_show_an_address_that_may_hold_a_password():
+    assert "hunter2" not in repr(Settings(storage="postgresql://steward:hunter2@db.example/holdouts"))
+
+
 def test_the_first_link_is_of_a_steward_for_half_a_day(tmp_path):
     people = people_of(tmp_path / "s.db")
     link = root_link(Settings(storage="s.db", address="https://holdout.example/"), people)
@@ -124,7 +128,7 @@ def test_two_processes_serve_one_storage_and_finish_what_is_under_way(tmp_path):
     assert link.startswith(f"{first.url}/login/")
     assert link not in err
     head, *lines = err.splitlines()
-    assert head.startswith("serving sqlite:///")
+    assert head == f"serving at {first.url}; stop it with Ctrl+C"
     assert {json.loads(line)["logger"] for line in lines} == {"everhold.service.requests"}
     assert text not in err + out
 

@@ -115,7 +115,7 @@ def serve(
         service.check_reachable(settings, listening, plain=plain_http)
 
         def started(where: str) -> None:
-            note(f"serving {settings.storage} at {where}; stop it with Ctrl+C")
+            note(f"serving at {where}; stop it with Ctrl+C")
             if root:
                 link = service.root_link(settings, service.people_of(settings.storage))
                 sys.stdout.write(f"log in within 15 minutes: {link}\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 __all__ = ["LOOPBACK", "Settings"]
@@ -16,7 +16,7 @@ class Settings:
     """What an operator decides about a service.
 
     Attributes:
-        storage: URL of the storage.
+        storage: URL of the storage; it may hold a password, and is not shown.
         address: Under which it is reached from outside, without a path, such as ``"https://holdout.example"``.
         other_hosts: Further names, with a port if there is one, that requests may be meant for.
         most_bytes: Of a body in parts, which goes to disk; more is refused while it is read.
@@ -32,7 +32,7 @@ class Settings:
             through which everybody comes from here.
     """
 
-    storage: str
+    storage: str = field(repr=False)
     address: str = "http://127.0.0.1:8000"
     other_hosts: tuple[str, ...] = ()
     most_bytes: int = 2**30
