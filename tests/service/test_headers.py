@@ -15,7 +15,7 @@ def test_every_response_is_closed(tmp_path, path):
     assert "unsafe" not in POLICY
     assert "default-src 'none'" in POLICY
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert headers["cache-control"] == "no-store"
     assert "strict-transport-security" not in headers
     assert "server" not in headers

@@ -120,6 +120,21 @@ def test_an_error_of_everhold_in_a_door_is_told_in_its_own_words(tmp_path, monke
         assert client.get("/api/v1/me").json()["detail"].startswith("the ledger is busy")
 
 
+def test_a_fault_that_is_told_in_words_is_logged_by_its_place(tmp_path, lines, monkeypatch):
+    app = make(seal(tmp_path, "flights"))
+
+    def full(*_):
+        raise EverholdError(SECRET)
+
+    monkeypatch.setattr(app.state.people, "all", full)
+    with visiting(app, token(app)) as client:
+        assert client.get("/api/v1/tokens").status_code == 500
+    (line,) = parsed(lines)
+    assert line["fault"] == "EverholdError"
+    assert any(place.startswith("service/api/tokens.py:") for place in line["places"])
+    assert SECRET not in lines.getvalue()
+
+
 def test_lines_of_other_libraries_are_kept_without_their_words():
     record = logging.LogRecord("uvicorn.error", logging.ERROR, "x.py", 1, "row %s", (SECRET,), None)
     line = json.loads(JsonLines().format(record))
