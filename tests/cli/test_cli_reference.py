@@ -10,8 +10,8 @@ from everhold import errors
 from everhold.cli.reference import command_paths, help_text, reference_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
-SERVERS = {("mcp",)}  # they print no result
-GROUPS = {("ledger",), ("certificate",), ("dependence",), ("gate",), ("lab",)}
+SERVERS = {("mcp",), ("serve",)}  # they print no result
+GROUPS = {("ledger",), ("certificate",), ("dependence",), ("gate",), ("token",), ("lab",)}
 TYPER = tuple(map(int, version("typer").split(".")[:2]))
 COMMANDS = [path for path in command_paths() if path and path not in GROUPS]
 
@@ -30,6 +30,7 @@ def test_every_command_is_on_the_page():
         "certificate show", "certificate save", "certificate verify", "demo", "diagnose",
         "dependence fit", "dependence describe", "dependence quilts", "plan", "lab run", "lab list",
         "allot", "allotments", "unseal", "gate create", "gate challenge", "gate status", "mcp",
+        "serve", "token create", "token list", "token revoke",
     }  # fmt: skip
     names = {" ".join(path) for path in COMMANDS}
     assert expected <= names

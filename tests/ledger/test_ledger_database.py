@@ -1,3 +1,4 @@
+import importlib
 import logging
 import multiprocessing
 import os
@@ -77,6 +78,8 @@ PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_tim
 
 
 def test_migrations_make_the_tables_that_the_code_expects(store, path):
+    pytest.importorskip("fastapi")
+    importlib.import_module("everhold.service.tables")  # what the service keeps beside the ledger
     engine = create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
@@ -258,8 +261,9 @@ def test_flipped_bits_in_the_file_never_pass_unnoticed(store, record, path, url)
     original, expected = path.read_bytes(), list(store.entries(record.id, seal_key=KEY))
     store.close()
     randomness = random.Random(1)
+    used = [position for position, byte in enumerate(original) if byte]  # pages of tables without rows are zeros
     noticed = 0
-    for position in [*range(0, 100, 9), *randomness.sample(range(len(original)), 150)]:
+    for position in [*range(0, 100, 9), *randomness.sample(used, 150)]:
         damaged = bytearray(original)
         damaged[position] ^= 1 << randomness.randrange(8)
         for leftover in path.parent.iterdir():

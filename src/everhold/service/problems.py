@@ -23,7 +23,7 @@ _UNEXPECTED = (
 )
 
 
-def problem(status: int, name: str, detail: str, **facts: Any) -> JSONResponse:
+def problem(status: int, name: str, detail: str, /, **facts: Any) -> JSONResponse:
     """A problem document.
 
     Args:
@@ -48,8 +48,10 @@ def add_problems(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-def _own(_: Request, fault: Exception) -> JSONResponse:
+def _own(request: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, EverholdError)
+    if fault.http_status >= 500:
+        request.state.fault = fault  # its place is written into the log
     response = problem(fault.http_status, type(fault).__name__, fault.message, **_plain(fault.data))
     if fault.http_status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"

@@ -1,0 +1,172 @@
+"""Hosts, bodies and numbers of requests that are too much."""
+
+import anyio
+import pytest
+from door_samples import ADDRESS, make, seal, token, visiting
+from fastapi import Request
+
+from everhold.service.limits import BodyLimit, Buckets, client_of
+from everhold.service.settings import Settings
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    return seal(tmp_path_factory.mktemp("s"), "flights")
+
+
+class Seconds:
+    time = 0.0
+
+    def __call__(self):
+        return self.time
+
+
+def test_a_bucket_refills_within_a_minute():
+    clock = Seconds()
+    buckets = Buckets(60, clock)
+    assert [buckets.take("a") for _ in range(60)] == [0.0] * 60
+    assert buckets.take("a") == 1.0
+    clock.time += 1.0
+    assert (buckets.take("a"), buckets.take("a")) == (0.0, 1.0)
+    clock.time += 1_000.0
+    assert buckets.left("a") == 60
+
+
+def test_buckets_of_strangers_do_not_pile_up(monkeypatch):
+    monkeypatch.setattr("everhold.service.limits._MOST_BUCKETS", 3)
+    buckets = Buckets(1, Seconds())
+    for name in "abcde":
+        buckets.take(name)
+    assert len(buckets._levels) == 3
+    assert buckets.take("e") > 0
+
+
+@pytest.mark.parametrize(
+    ("host", "counted"),
+    [("10.0.0.1", "10.0.0.1"), ("2001:db8::1", "2001:db8::/64"), ("unix:", "unix:"), (None, "")],
+)
+def test_clients_are_counted_by_what_they_cannot_change(host, counted):
+    assert client_of({"client": None if host is None else (host, 1)}) == counted
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:8000.evil.example", ""])
+def test_a_request_for_another_host_is_refused(storage, host):
+    with visiting(make(storage)) as client:
+        assert client.get("/login", headers={"host": host}).status_code == 421
+        assert client.get("/healthz", headers={"host": host}).status_code == 200
+
+
+def test_all_names_of_this_machine_and_those_of_the_operator_are_its_own(storage):
+    with visiting(make(storage, other_hosts=("Lab.example:81",))) as client:
+        for host in ("127.0.0.1:8000", "LOCALHOST:8000", "[::1]:8000", "lab.example:81"):
+            assert client.get("/login", headers={"host": host}).status_code == 200
+    outside = Settings(storage="s.db", address="https://holdout.example")
+    assert outside.hosts == {"holdout.example"}
+    assert outside.origins == {"https://holdout.example"}
+
+
+def test_each_token_has_its_own_number_of_requests(storage):
+    app = make(storage, requests_a_minute=3)
+    with visiting(app, token(app)) as client, visiting(app, token(app)) as other:
+        codes = [client.get("/api/v1/me").status_code for _ in range(5)]
+        assert codes == [200, 200, 200, 429, 429]
+        refused = client.get("/api/v1/me")
+        assert 1 <= int(refused.headers["retry-after"]) <= 20
+        assert refused.json()["retry_after"] >= 1
+        assert other.get("/api/v1/me").headers["ratelimit"] == '"requests";r=2;t=20'
+        assert refused.headers["ratelimit-policy"] == '"requests";q=3;w=60'
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_stranger_has_fewer_and_nobody_may_wish_for_none(storage):
+    app = make(storage, strangers_a_minute=2, requests_a_minute=0)
+    with visiting(app) as client, visiting(app, token(app)) as known:
+        assert [client.get("/login").status_code for _ in range(3)] == [200, 200, 429]
+        answers = [known.get("/api/v1/me") for _ in range(4)]
+    assert {answer.status_code for answer in answers} == {200}
+    assert "ratelimit" not in answers[0].headers
+
+
+@pytest.fixture
+def reading(storage):
+    """An app with an endpoint that reads whatever it is sent, and one that swallows every error meanwhile."""
+    app = make(storage, most_bytes=4_000, most_bytes_in_memory=2_000, patience=0.3)
+    app.state.read = []
+
+    @app.post("/read")
+    async def read(request: Request) -> int:
+        app.state.read.append(len(await request.body()))
+        return app.state.read[-1]
+
+    @app.post("/swallow")
+    async def swallow(request: Request) -> str:
+        try:
+            await request.body()
+        except BaseException:
+            return "nothing happened"
+        return "read"
+
+    return app
+
+
+def chunks(count):
+    for _ in range(count):
+        yield b"x" * 500
+
+
+@pytest.mark.parametrize("path", ["/read", "/swallow"])
+def test_a_body_that_is_too_large_ends_there_whatever_it_says_of_itself(reading, path):
+    with visiting(reading) as client:
+        assert client.post(path, content=b"x" * 2_000).status_code == 200
+        for sent in (b"x" * 2_001, chunks(5), chunks(1_000)):
+            answer = client.post(path, content=sent, headers=JSON)
+            assert answer.status_code == 413
+            assert answer.headers["connection"] == "close"
+            assert answer.json()["title"] == "body too large"
+        parts = {"content-type": "multipart/form-data; boundary=x"}
+        assert client.post(path, content=chunks(8), headers=parts).status_code == 200
+        assert client.post(path, content=chunks(9), headers=parts).status_code == 413
+        assert client.post(path, content=b"", headers={"content-length": "9" * 30}).status_code == 413
+    assert set(reading.state.read) <= {2_000, 4_000}
+
+
+def behind(app, settings, messages):
+    """Status and number of messages that were read, of a body that comes as these (seconds, bytes)."""
+    sent, waiting = [], list(messages)
+
+    async def receive():
+        seconds, body = waiting.pop(0)
+        await anyio.sleep(seconds)
+        return {"type": "http.request", "body": body, "more_body": bool(waiting)}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    anyio.run(BodyLimit(app, settings), scope, receive, send)
+    return sent[0]["status"], len(messages) - len(waiting)
+
+
+async def reader(_, receive, send):
+    while (await receive())["more_body"]:
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+PATIENT = Settings(storage="s.db", address=ADDRESS, patience=0.2, slowest=1_000)
+
+
+def test_a_body_that_stands_still_ends(storage):
+    assert behind(reader, PATIENT, [(0, b"x"), (30, b"x"), (0, b"")]) == (408, 2)
+
+
+def test_a_body_that_drips_ends(storage):
+    status, read = behind(reader, PATIENT, [(0.05, b"x")] * 1_000)
+    assert status == 408
+    assert read < 20
+
+
+def test_a_body_that_comes_fast_enough_may_take_long(storage):
+    assert behind(reader, PATIENT, [(0.05, b"x" * 200)] * 8 + [(0, b"")]) == (200, 9)
