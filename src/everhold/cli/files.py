@@ -17,33 +17,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everhold.synthetic import Universe
-    from everhold.synthetic.universe import Column
 
 __all__ = ["read_function", "read_universe"]
 
 _MOST_BYTES = 10_000_000
-_FORM = '{"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "delay", "edges": [-60, 0, 60]}]}'
 
 
 def read_universe(path: Path) -> Universe:
     """Read the cells of a synthetic table from a JSON file.
 
-    Each column has a ``name`` and either ``values``, of which ``rest`` may name the one that also takes what is not
-    listed, or ``edges`` of bins.
-
     Raises:
         QueryRejected: If the file does not hold a universe.
         OSError: If it cannot be read.
     """
-    from everhold.synthetic import Universe
+    from everhold.wire.cells import universe_from
 
-    columns = _parsed(path)
-    if not isinstance(columns, dict) or set(columns) != {"columns"} or not isinstance(columns["columns"], list):
-        raise _rejected(f"{path.name} holds no universe", f"expected JSON such as {_FORM}")
-    try:
-        return Universe(tuple(_column(column) for column in columns["columns"]))
-    except (ValueError, TypeError, OverflowError) as reason:
-        raise _rejected(f"{path.name} holds no universe", str(reason)) from None
+    return universe_from(_parsed(path), called=path.name)
 
 
 def _parsed(path: Path) -> Any:
@@ -53,31 +42,6 @@ def _parsed(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         return None
-
-
-def _column(column: Any) -> Column:
-    from everhold.synthetic import BinnedColumn, ListedColumn
-
-    if not isinstance(column, dict) or not isinstance(column.get("name"), str):
-        raise ValueError('a column has no name; expected {"name": ..., "values": [...]} or {"name": ..., "edges": ...}')
-    name, others = column["name"], set(column) - {"name"}
-    if others == {"edges"}:
-        return BinnedColumn(name, tuple(_number(edge, name) for edge in _list(column["edges"], name)))
-    if "values" in others and others <= {"values", "rest"}:
-        return ListedColumn(name, tuple(_list(column["values"], name)), column.get("rest"))
-    raise ValueError(f"column {name!r} has {sorted(others)}; expected 'values' and perhaps 'rest', or 'edges'")
-
-
-def _list(value: Any, name: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"column {name!r} has no list; expected values or edges in brackets")
-    return value
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"column {name!r} has the edge {value!r}; expected numbers")
-    return value if abs(value) < 2**53 else float(value)
 
 
 def read_function(place: str) -> Callable[..., Any]:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from everhold.sealing.keys import StewardKey
 
 __all__ = [
-    "bound_state", "check_settings", "listed_facts", "make_configuration", "mechanism_from", "schema_from", "state_from",
+    "bound_state", "check_settings", "listed_facts", "make_configuration", "mechanism_from", "schema_from",
+    "state_from",
 ]  # fmt: skip
 
 _SETTINGS = {
