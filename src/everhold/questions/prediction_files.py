@@ -158,7 +158,7 @@ class _Reading:
             return connection.from_arrow(self._arrow())
         written: dict[str, Any] = {"header": True, "delimiter": _DELIMITERS[self.form], "sample_size": -1}
         text = self.wanted.as_text(connection.read_csv(pattern, all_varchar=True, **written).columns)
-        return connection.read_csv(pattern, **({"dtype": text} if text else {}), **written)
+        return connection.read_csv(pattern, dtype=text, **written) if text else connection.read_csv(pattern, **written)
 
     def _check_parquet(self, connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
         counted = "SELECT count(*) FROM parquet_schema(?) WHERE num_children IS NULL"

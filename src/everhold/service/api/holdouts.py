@@ -197,8 +197,11 @@ def seal(holdouts: OpenHoldouts, visitor: Visitor, settings: Settings, received:
         raise Unusable(f"the form has the file {min(unknown)!r}; expected holdout and training; nothing was created")
     if "holdout" not in received.files:
         raise Unusable("the form has no file 'holdout'; expected the rows to seal; nothing was created")
-    rows = {what: _named(received.files[what], what) for what in ("holdout", "training") if what in received.files}
-    Holdout.create(holdouts.storage, settings.name, **rows, **settings.arguments()).close()
+    training = _named(received.files["training"], "training") if "training" in received.files else None
+    Holdout.create(
+        holdouts.storage, settings.name, holdout=_named(received.files["holdout"], "holdout"), training=training,
+        **settings.arguments(),
+    ).close()  # fmt: skip
 
 
 def _named(path: Path, what: str) -> Path:
