@@ -17,7 +17,7 @@ from everhold.wire.answers import result_from, told
 
 @pytest.fixture(scope="module")
 def holdout(tmp_path_factory):
-    with create(tmp_path_factory.mktemp("wire"), queries=1_000) as made:
+    with create(tmp_path_factory.mktemp("wire"), queries=60) as made:
         yield made
 
 
@@ -29,6 +29,8 @@ def same(one, other):
         return type(one) is type(other) and all(
             same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
         )
+    if isinstance(one, tuple) and isinstance(other, list):  # a field that is declared as a sequence
+        return list(one) == other
     return type(one) is type(other) and one == other
 
 
@@ -63,13 +65,13 @@ def test_the_answer_to_every_kind_of_question_arrives(kind, holdout):
 
 
 def test_the_answers_to_code_arrive(holdout):
-    check(holdout.ask(eh.gradient(lambda table: table["x"], dimension=1, clip=1.0)))
+    check(holdout.ask(eh.gradient(lambda table: table["x"][:, None], dimension=1, clip=1.0)))
     check(holdout.ask(eh.low_sensitivity(lambda table: 0.5, low=0, high=1, sensitivity=0.01)))
     check(holdout.ask(eh.mean(lambda table: table["x"] > 0.0)))
 
 
 def test_refused_answers_arrive(tmp_path):
-    with create(tmp_path, mechanism="gaussian", queries=1, allow_vacuous=True) as holdout:
+    with create(tmp_path, mechanism="gaussian", queries=1) as holdout:
         holdout.ask("x > 0")
         check(holdout.ask("x > 1"))
         check(holdout.ask(eh.histogram("arm", ["A"])))
@@ -95,7 +97,7 @@ def test_everything_else_that_a_holdout_tells_arrives(holdout):
 
 
 def test_gates_and_silent_answers_arrive(tmp_path):
-    with create(tmp_path, mechanism="guess_and_check", overfits=2, allow_vacuous=True) as holdout:
+    with create(tmp_path, mechanism="guess_and_check", overfits=2) as holdout:
         gate = holdout.gate("accuracy", champion="x > 5")
         check(gate.challenge("x > 0.1"))
         check(gate.status())
@@ -107,7 +109,7 @@ def test_gates_and_silent_answers_arrive(tmp_path):
 
 
 def test_what_a_competition_tells_arrives(tmp_path):
-    wish = {"mechanism": None, "teams": 2, "submissions": 2, "allow_vacuous": True}
+    wish = {"mechanism": None, "teams": 2, "submissions": 2}
     with create(tmp_path, feedback="score", **wish) as holdout:
         check(holdout.check_submission(LABELS, team="a"))
         for result in (holdout.submit(LABELS, team="a", guess=0.7), holdout.leaderboard()):
@@ -116,7 +118,7 @@ def test_what_a_competition_tells_arrives(tmp_path):
 
 def test_infinite_numbers_arrive_wherever_they_are(holdout):
     answer = replace(holdout.ask("x > 0"), high=math.inf)
-    shares = eh.Answer and holdout.ask(eh.histogram("arm", ["A"]))
+    shares = holdout.ask(eh.histogram("arm", ["A"]))
     shares = replace(shares, answers={**shares.answers, "a/b~c": answer})
     document = told(shares)
     assert document["infinite"] == {"/answers/a~1b~0c/high": "inf"}
@@ -138,9 +140,7 @@ def test_a_board_with_comparisons_arrives():
     check(board)
 
 
-@pytest.mark.parametrize(
-    "strange", [{}, [], 7, {"result": "holdout"}, {"result": "answer", "value": 1}, {"result": [1]}]
-)
+@pytest.mark.parametrize("strange", [{}, [], 7, {"result": "holdout"}, {"result": "answer"}, {"result": [1]}])
 def test_what_is_no_result_is_refused(strange):
     with pytest.raises(ValueError, match="no result that this version"):
         result_from(strange)

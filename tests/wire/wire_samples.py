@@ -5,7 +5,7 @@ import numpy as np
 import everhold as eh
 from everhold.synthetic import BinnedColumn, ListedColumn, Universe
 
-ROWS = 400
+ROWS = 2_000
 
 
 def rows(seed, first):

@@ -68,9 +68,9 @@ def result_from(document: Mapping[str, Any]) -> Any:
         whole = dict(document)
         for place, name in dict(whole.pop(_INFINITE, {})).items():
             whole = _placed(whole, place.split("/")[1:], _NUMBERS[name])
-        if whole.get(RESULT) not in (_FACTS, _CERTIFICATE, *_classes()):
+        if type(found := _read(whole)) is dict:
             raise ValueError(f"its kind is {whole.get(RESULT)!r}")
-        return _read(whole)
+        return found
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as fault:
         raise ValueError(f"this is no result that this version of everhold knows: {fault}; update everhold") from None
 
