@@ -69,7 +69,7 @@ def head(folder, name="study"):
 
 def left_behind(folder):
     """What uploads left on the disk."""
-    return [path for path in folder.glob("*.uploads/*")]
+    return list(folder.glob("*.uploads/*"))
 
 
 def as_csv(columns):

@@ -197,7 +197,7 @@ def ask_many(
     questions = _questions(asked.questions, holdout, visitor, received)
     with warned_of() as warned:
         answers = holdout.ask_many(questions, guesses=asked.guesses, silent=asked.silent)  # type: ignore[arg-type]  # what is made of several is refused there
-    noted(request, "ask many", **Counter(map(_outcome, answers)))
+    noted(request, "ask many", outcomes=dict(Counter(map(_outcome, answers))))
     return result({"answers": [told(answer) for answer in answers]}, warned)
 
 
