@@ -27,8 +27,8 @@ def rows(seed=0, *, ids=False):
     return {**named, **samples.rows(seed)}
 
 
-def storage(folder):
-    return f"sqlite:///{folder}/study.db"
+def storage(folder, database="study.db"):
+    return f"sqlite:///{folder}/{database}"
 
 
 def seal(folder, name="study", *, ids=False, allot=("ada", "bob"), **wish):
@@ -44,9 +44,9 @@ def opened(folder, name="study"):
 
 
 @contextmanager
-def serving(folder, **settings):
+def serving(folder, database="study.db", **settings):
     """A function from a visitor, such as `ADA` or ``"analyst:ada:study"``, to their client."""
-    app = make_app(Settings(storage(folder), address=ADDRESS, answers_wait_for=0.0, **settings))
+    app = make_app(Settings(storage(folder, database), address=ADDRESS, answers_wait_for=0.0, **settings))
     with TestClient(app, ADDRESS, raise_server_exceptions=False):
 
         def visiting(who=None):

@@ -1,6 +1,7 @@
 """Every kind of question can be asked over HTTP, with the answers that the library gives; refusals cost nothing."""
 
 import json
+import re
 
 import holdout_samples as samples
 import numpy as np
@@ -81,8 +82,12 @@ def test_every_kind_of_question_has_the_same_answer_here_and_over_http(twins, ki
         document, tables = written(question)
         files = {name: parquet(table) for name, table in tables.items()}
         body = form({"question": document}, **files) if files else {"json": {"question": document}}
-        there = told(client.post(STUDY + "/ask", **body))
-        assert bare(there) == bare(here.ask(again)), document
+        there = client.post(STUDY + "/ask", **body)
+        if there.status_code == 422:  # too sharp for so few rows, there as here
+            with pytest.raises(eh.QueryRejected, match=re.escape(there.json()["detail"])):
+                here.ask(again)
+        else:
+            assert bare(told(there)) == bare(here.ask(again)), document
 
 
 @pytest.mark.parametrize("kind", [kind.name for kind in KINDS if kind.form is Form.CODE])
@@ -107,7 +112,7 @@ def test_what_one_analyst_asked_is_free_for_another_who_is_not_told_by_whom(visi
     visiting(ADA).post(STUDY + "/ask", json={"question": "delay > 20"})
     said = visiting(BOB).post(STUDY + "/ask", json={"question": "delay > 20"})
     assert (said.json()["repeated"], said.json()["charged"]) == (True, 0)
-    assert "ada" not in said.text
+    assert '"ada"' not in said.text
 
 
 def test_an_analyst_sees_what_was_new_of_theirs_and_a_steward_all(visiting):
@@ -142,7 +147,7 @@ def test_a_quote_costs_nothing(visiting, folder):
 
 
 def test_several_questions_are_answered_in_order(visiting):
-    asked = {"questions": ["delay > 1", "delay > 2"], "guesses": [0.4, None]}
+    asked = {"questions": ["delay > 1", "delay > 2"], "guesses": [0.5, None]}
     answers = visiting(STEWARD).post(STUDY + "/ask-many", json=asked).json()["answers"]
     assert [answer["shown"] for answer in answers] == ["mean of delay > 1", "mean of delay > 2"]
     assert [answer["source"] for answer in answers] == ["guess", "training"]

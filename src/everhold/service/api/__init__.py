@@ -10,6 +10,7 @@ from everhold.service.api import (
     audit,
     certificates,
     competitions,
+    document,
     gates,
     holdouts,
     plans,
@@ -25,4 +26,5 @@ __all__ = ["ROUTERS"]
 ROUTERS: tuple[APIRouter, ...] = (
     holdouts.router, asking.router, competitions.router, gates.router, certificates.router, allotments.router,
     unsealing.router, plans.router, tokens.router, audit.router,
+    document.router,
 )  # fmt: skip

@@ -32,7 +32,8 @@ class Limits(Strict):
 @router.get(
     "", summary="What analysts may spend",
     responses={200: said("The parts of all analysts.", {
-        "result": "allotments", "parts": [_PART], "not_allotted": {"questions": 800, "overfits": 5}, "acts": [], "warnings": [],
+        "result": "allotments", "parts": [_PART], "not_allotted": {"questions": 800, "overfits": 5}, "acts": [],
+        "warnings": [],
     }), **refusals(404, 409)},
 )  # fmt: skip
 def allotments(name: HoldoutName, visitor: Steward, holdouts: Holdouts) -> JSONResponse:
