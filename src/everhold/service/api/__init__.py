@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everhold.service.api import audit, tokens
+from everhold.service.api import (
+    allotments,
+    asking,
+    audit,
+    certificates,
+    competitions,
+    document,
+    gates,
+    holdouts,
+    plans,
+    tokens,
+    unsealing,
+)
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
 __all__ = ["ROUTERS"]
 
-ROUTERS: tuple[APIRouter, ...] = (tokens.router, audit.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    holdouts.router, asking.router, competitions.router, gates.router, certificates.router, allotments.router,
+    unsealing.router, plans.router, tokens.router, audit.router,
+    document.router,
+)  # fmt: skip
