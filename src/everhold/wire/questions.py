@@ -55,13 +55,19 @@ def question_from(written: Any, schema: Schema, tables: Tables | None = None) ->
     return _Reading(schema, tables or {}).question(written, 0)
 
 
-def written(question: Question[Any] | str) -> tuple[Any, dict[str, PredictionTable]]:
+def written(
+    question: Question[Any] | str, tables: dict[str, PredictionTable] | None = None
+) -> tuple[Any, dict[str, PredictionTable]]:
     """The inverse of `question_from`: what is written, and the tables that travel with it.
+
+    Args:
+        question: Of any kind that holds no code.
+        tables: Tables that travel with other questions of the same request; more are put there.
 
     Raises:
         QueryRejected: If it holds a Python function or an estimator, which do not travel. Nothing is charged.
     """
-    tables: dict[str, PredictionTable] = {}
+    tables = {} if tables is None else tables
     return _Writing(tables).question(question), tables
 
 
