@@ -132,7 +132,7 @@ class Spelled:
 
     def _value(self, form: Form, written: Any, schema: Schema) -> Any:
         if form is Form.PREDICTIONS:
-            from everhold.cli.files import read_predictions
+            from everhold.questions.prediction_files import read_predictions
 
             return read_predictions(Path(written), schema, column=self.given.get("column"))
         if form is Form.CELLS:
