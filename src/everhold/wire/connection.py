@@ -133,7 +133,8 @@ class Connection:
             with ExitStack() as opened:
                 files = {name: (name, part(opened), "application/octet-stream") for name, part in parts.items()}
                 data = {named: json.dumps(document, allow_nan=False)}
-                return self._client.request(method, path, data=data, files=files, headers=headers)
+                response: httpx.Response = self._client.request(method, path, data=data, files=files, headers=headers)
+                return response
 
         return self._json(form)
 
@@ -227,7 +228,5 @@ def _wait(attempt: int) -> float:
 
 
 def _asked_to_wait(said: str | None, otherwise: float) -> float:
-    try:
-        return min(max(float(said or ""), 0.0), _LONGEST_WAIT)
-    except ValueError:
-        return otherwise
+    """Seconds, where the service says how many."""
+    return min(float(said), _LONGEST_WAIT) if said is not None and said.isdecimal() else otherwise

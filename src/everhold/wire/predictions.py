@@ -124,10 +124,7 @@ def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) ->
         return {FILE: name} if table.column is None else {FILE: name, "column": table.column}
     if np.ndim(predictions) == 0:
         refuse(f"the predictions are {brief(predictions)}", "one for each row, as an array or a table with row ids")
-    mixed = (
-        predictions if np.ma.isMaskedArray(predictions) or isinstance(predictions, np.ndarray) else list(predictions)
-    )
-    items = mixed if isinstance(mixed, list) else mixed.tolist()
+    items = predictions.tolist() if hasattr(predictions, "tolist") else list(predictions)
     if len(items) <= _MOST_INLINE:
         return [_plain(item) for item in items]
     name = f"predictions-{len(tables) + 1}"

@@ -40,6 +40,6 @@ def parquet_of(table: PredictionTable) -> bytes:
 
 def _values(column: Any) -> list[Any]:
     array = column if isinstance(column, np.ma.MaskedArray) else np.asarray(column)
-    return (
-        list(array.tolist()) if array.ndim == 1 else refuse(f"a column has the shape {array.shape}", "one value a row")
-    )
+    if array.ndim != 1:
+        refuse(f"a column has the shape {array.shape}", "one value in each row")
+    return list(array.tolist())
