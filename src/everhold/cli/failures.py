@@ -35,6 +35,7 @@ EXTRAS = {
     "pandas": "plots",
     "sklearn": "sklearn",
     "mcp": "mcp",
+    "httpx": "client",
     "pyagrum": "graph",
     "dp_accounting": "accounting",
     "rfc3161_client": "timestamp",

@@ -20,6 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 from everhold.arguments import brief
 from everhold.errors import AuthError, EverholdError, EverholdWarning, warn_caller
 from everhold.progress import progress
+from everhold.wire.addresses import ADDRESS_VARIABLE, INSECURE_VARIABLE, TOKEN_VARIABLE, is_address
 from everhold.wire.problems import error_from
 
 if TYPE_CHECKING:
@@ -27,11 +28,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["ADDRESS_VARIABLE", "INSECURE_VARIABLE", "TOKEN_VARIABLE", "Connection", "Part", "is_address"]
-
-ADDRESS_VARIABLE, TOKEN_VARIABLE = "EVERHOLD_URL", "EVERHOLD_TOKEN"
-INSECURE_VARIABLE = "EVERHOLD_INSECURE"
-"""Environment variable; ``1`` lets a token travel without TLS to another machine."""
+__all__ = ["Connection", "Part"]
 
 Part = Callable[[ExitStack], Any]
 """Opens the content of a part of a form anew for each time that it is sent: bytes, or a file."""
@@ -41,11 +38,6 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TIMES = 6
 _LONGEST_WAIT = 60.0  # seconds, of one wait
 _PATIENT = (429, 502, 503, 504)
-
-
-def is_address(text: object) -> bool:
-    """Whether a text is the address of a service, and no storage."""
-    return isinstance(text, str) and text.lower().startswith(("http://", "https://"))
 
 
 class Connection:
