@@ -122,7 +122,7 @@ class RemoteHoldout:
         """Use `connect` instead."""
         self._connection, self._name = connection, name
         self._path = f"/holdouts/{escaped(name, safe='')}"
-        self._schema: Schema = result_from(self._described()["schema"])
+        self._schema: Schema = result_from(self._described().get("schema", {}))
 
     def __repr__(self) -> str:
         return f"RemoteHoldout({self._name!r}, address={self._connection.address!r}, rows={self._schema.rows})"
@@ -310,7 +310,7 @@ class RemoteHoldout:
         self, path: str, document: Mapping[str, Any], tables: Mapping[str, PredictionTable] | None = None, *,
         once: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
-        parts = {name: _sent(parquet_of(table)) for name, table in (tables or {}).items()}
+        parts = {name: _sent(parquet_of(table, self._schema.row_id)) for name, table in (tables or {}).items()}
         return self._connection.send("POST", self._path + path, document, parts, once=once)
 
 

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["parquet_of"]
 
 
-def parquet_of(table: PredictionTable) -> bytes:
+def parquet_of(table: PredictionTable, row_id: str | None) -> bytes:
     """A table of predictions as a Parquet file.
+
+    Args:
+        table: Of predictions.
+        row_id: The column of row ids of the holdout; None where rows have none.
 
     Raises:
         QueryRejected: If its columns are not equally long, or hold what no prediction can be. Nothing is charged.
@@ -26,8 +30,8 @@ def parquet_of(table: PredictionTable) -> bytes:
     columns = {name: _values(column) for name, column in table.columns.items()}
     if len({len(values) for values in columns.values()}) != 1 or not next(iter(columns.values())):
         refuse(f"{table.name} has columns of different lengths, or no row", "one id and one prediction in each row")
-    if not table.counted:
-        refuse(f"{table.name} has an index that does not count its rows", "ids in a column")
+    if row_id is None and not table.counted:
+        refuse(f"{table.name} has an index that does not count its rows", "predictions in the order of the rows")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "predictions.parquet"
