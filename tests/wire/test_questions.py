@@ -16,6 +16,7 @@ from everhold.questions.predictions import PredictionTable
 from everhold.questions.question import Question
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
+from everhold.wire.cells import check_marginals, universe_from
 from everhold.wire.questions import question_from, written
 
 SCHEMA = Schema(9, 0, {"id": ColumnKind.NUMBER, "x": ColumnKind.NUMBER, "y": ColumnKind.NUMBER}, "y", "binary", "id")
@@ -111,6 +112,21 @@ for _ in range(2_000):
     DEEP = {"kind": "ratio", "of": DEEP, "given": "x > 0"}
 
 
+WIDE = {"columns": [{"name": name, "edges": [*range(120)]} for name in ("x", "y", "id")]}
+
+
+def test_so_many_marginals_are_counted_before_they_are_made():
+    universe = universe_from({"columns": [{"name": name, "values": [1, 2], "rest": 1} for name in "abcd"]}, called="of")
+    values = {width: universe.cells * universe.marginals(width).count for width in (1, 2, 3, 4)}
+    for width, count in values.items():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("everhold.wire.cells._MOST_VALUES", count)
+            check_marginals(universe, width)
+            patch.setattr("everhold.wire.cells._MOST_VALUES", count - 1)
+            with pytest.raises(QueryRejected, match=f"{count:,} values"):
+                check_marginals(universe, width)
+
+
 @pytest.mark.parametrize(
     ("told", "said"),
     [
@@ -159,6 +175,8 @@ for _ in range(2_000):
         ({"kind": "synthesize", "of": {"columns": [{"name": "x", "values": [[1]]}]}}, "no universe"),
         ({"kind": "synthesize", "of": {"columns": [{"name": f"x{i}", "values": [1]} for i in range(60)]}}, "cells"),
         ({"kind": "synthesize", "of": 3}, "no universe"),
+        ({"kind": "synthesize", "of": WIDE}, "values over all cells"),
+        ({"kind": "synthesize", "of": WIDE, "marginals": 10**9}, "width is"),
         (DEEP, "deep; expected at most"),
     ],
 )  # fmt: skip

@@ -21,13 +21,13 @@ __all__ = ["check_output", "save_table", "show_answer"]
 _ENDINGS = (".csv", ".parquet")
 
 
-def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int], files: Sequence[str] = ()) -> None:
+def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int] | None, files: Sequence[str] = ()) -> None:
     """Print the answer to a question of any kind.
 
     Args:
         answer: What `Holdout.ask` returned.
         form: How to print it.
-        whole: What of the budget was left at the beginning, by name.
+        whole: What of the budget was left at the beginning, by name; None where nobody knows.
         files: The candidates' files, where there were some; a hash would tell people nothing.
     """
     document = answer.to_dict()

@@ -11,8 +11,10 @@ import typer
 
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format
+from everhold.wire.addresses import ADDRESS_VARIABLE, is_address
 
 if TYPE_CHECKING:
+    from everhold.client import RemoteHoldout
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
 
@@ -26,6 +28,7 @@ __all__ = [
     "address_of",
     "model_from",
     "opened",
+    "opened_here",
     "place_of",
     "storage_of",
 ]
@@ -36,7 +39,8 @@ StorageArgument = Annotated[
     str,
     typer.Argument(
         metavar="STORAGE",
-        help=f"A path or URL, such as flights.db; left out with {STORAGE_VARIABLE} set.",
+        help=f"A path or URL, such as flights.db, or https://HOST of a service; left out with {STORAGE_VARIABLE} or "
+        f"{ADDRESS_VARIABLE} set.",
     ),
 ]
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The holdout's name.")]
@@ -79,36 +83,65 @@ def place_of(storage: str, name: str | None) -> tuple[str, str]:
     """Storage and name; where one of them is given, it is the name and the storage is in the environment."""
     if name is not None:
         return storage, name
-    usual = os.environ.get(STORAGE_VARIABLE)
+    usual = _usual()
     if not usual:
         raise Misuse(
             f"only {storage!r} is given; expected STORAGE and NAME, such as flights.db flights; "
-            f"or set {STORAGE_VARIABLE} and give NAME alone"
+            f"or set {STORAGE_VARIABLE} or {ADDRESS_VARIABLE} and give NAME alone"
         )
     return usual, storage
 
 
 def storage_of(storage: str | None) -> str:
     """The storage from the command line or from the environment."""
-    found = storage or os.environ.get(STORAGE_VARIABLE)
+    found = storage or _usual()
     if not found:
-        raise Misuse(f"no storage is given; expected STORAGE, such as flights.db; or set {STORAGE_VARIABLE}")
+        raise Misuse(
+            "no storage is given; expected STORAGE, such as flights.db; or set "
+            f"{STORAGE_VARIABLE} or {ADDRESS_VARIABLE}"
+        )
     return found
 
 
+def _usual() -> str | None:
+    return os.environ.get(STORAGE_VARIABLE) or os.environ.get(ADDRESS_VARIABLE)
+
+
 def address_of(storage: str) -> str:
-    """The URL of a storage that can be used."""
+    """The URL of a storage on this machine that can be used.
+
+    Raises:
+        Misuse: If it is none, or the address of a service.
+    """
     from everhold.ledger.database import database_path
     from everhold.sealing.storage import storage_url
 
+    if is_address(storage):
+        raise Misuse(
+            f"{storage} is a service, and this command works where the sealed rows are; expected STORAGE, such as "
+            "flights.db; ask whoever runs the service"
+        )
     url = storage_url(storage)
     with arguments_checked():
         database_path(url)
     return url
 
 
-def opened(storage: str, name: str | None, analyst: str | None = None) -> Holdout:
-    """The open holdout at a place, on behalf of an analyst if one is named."""
+def opened(storage: str, name: str | None, analyst: str | None = None) -> Holdout | RemoteHoldout:
+    """The open holdout at a place, here or behind a service, on behalf of an analyst if one is named."""
+    storage, name = place_of(storage, name)
+    if not is_address(storage):
+        return opened_here(storage, name, analyst)
+    if analyst is not None:
+        raise Misuse("--analyst belongs to a storage; a service knows by the token on whose behalf it is asked")
+    from everhold.client import connect
+
+    with arguments_checked():
+        return connect(storage, name)
+
+
+def opened_here(storage: str, name: str | None, analyst: str | None = None) -> Holdout:
+    """The open holdout of a storage on this machine, on behalf of an analyst if one is named."""
     storage, name = place_of(storage, name)
     from everhold.holdout import Holdout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened
+from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened_here
 from everhold.cli.output import Format, note, show_list
 
 __all__ = ["register"]
@@ -43,7 +43,7 @@ def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOp
     """
     from everhold.diagnosis.diagnosis import informed
 
-    with opened(storage, name) as holdout:
+    with opened_here(storage, name) as holdout:
         found = holdout.diagnose()
     rows = found.to_rows()
     show_list(rows, _TABLE if form is Format.TABLE else _ALL, form, document=found.to_dict())

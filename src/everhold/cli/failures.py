@@ -38,6 +38,7 @@ EXTRAS = {
     "fastapi": "service",
     "prometheus_client": "service",
     "uvicorn": "service",
+    "httpx": "client",
     "pyagrum": "graph",
     "dp_accounting": "accounting",
     "rfc3161_client": "timestamp",

@@ -14,7 +14,7 @@ from everhold.cli.output import Format, show_list, show_record, show_sentence
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from everhold.holdout import Holdout
+    from everhold.values.base import Schema
 
 __all__ = ["register"]
 
@@ -89,8 +89,8 @@ def create(
     measure = _metric(metric, {"loss": loss, "low": low, "high": high})
     with opened(storage, name) as holdout, arguments_checked():
         opened_gate = holdout.gate(
-            measure, champion=rule or _read(champion, holdout, column), margin=margin, challenges=challenges, name=gate,
-            training=_read(training_predictions, holdout, column),
+            measure, champion=rule or _read(champion, holdout.schema, column), margin=margin, challenges=challenges,
+            name=gate, training=_read(training_predictions, holdout.schema, column),
         )  # fmt: skip
         status = opened_gate.status()
     show_record(status, form)
@@ -135,8 +135,8 @@ def challenge(
     _check_one(challenger, rule, option="--challenger")
     with opened(storage, name, analyst) as holdout, arguments_checked():
         verdict = holdout.gate(name=gate).challenge(
-            rule or _read(challenger, holdout, column),
-            training=_read(training_predictions, holdout, column),
+            rule or _read(challenger, holdout.schema, column),
+            training=_read(training_predictions, holdout.schema, column),
             strict=strict,
         )
     show_sentence(str(verdict), verdict.to_dict(), form)
@@ -177,10 +177,10 @@ def _check_one(path: Path | None, rule: str | None, *, option: str) -> None:
         raise Misuse(f"expected one of {option} and --rule, found {found}; see --help")
 
 
-def _read(path: Path | None, holdout: Holdout, column: str | None) -> Any:
+def _read(path: Path | None, schema: Schema, column: str | None) -> Any:
     from everhold.questions.prediction_files import read_predictions
 
-    return None if path is None else read_predictions(path, holdout.schema, column=column)
+    return None if path is None else read_predictions(path, schema, column=column)
 
 
 def _metric(metric: str, given: dict[str, Any]) -> str | Callable[..., Any]:

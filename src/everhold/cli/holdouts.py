@@ -27,8 +27,12 @@ from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record, show_sentence
 from everhold.cli.questions import Spelled, with_question_options
 from everhold.display import at_most
+from everhold.wire.addresses import is_address
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.client import RemoteHoldout
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
 
@@ -236,21 +240,34 @@ def create(
         feedback, {"metric": metric, "teams": teams, "submissions": submissions},
         {"loss": loss, "low": low, "high": high},
     )  # fmt: skip
-    from everhold.holdout import Holdout
-
+    settings: dict[str, Any] = dict(
+        label=label, row_id=row_id, features=features.value, mechanism=mechanism, queries=queries, overfits=overfits,
+        confidence=confidence, slack=slack, dependence=_declared(groups=groups, model=model, independent=independent),
+        again=again, allow_vacuous=allow_vacuous, most_rows=most_rows, equal_rows=equal_rows, **competition,
+    )  # fmt: skip
     with arguments_checked():
-        created = Holdout.create(
-            *place, holdout=holdout, training=training, label=label, row_id=row_id, features=features.value,
-            mechanism=mechanism, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-            dependence=_declared(groups=groups, model=model, independent=independent), again=again,
-            allow_vacuous=allow_vacuous, most_rows=most_rows, equal_rows=equal_rows, **competition,
-        )  # fmt: skip
+        created = _create(*place, holdout=holdout, training=training, settings=settings)
     with created:
         promise = created.certificate().promise
         show_sentence(promise, {"promise": promise, **created.status()}, form)
-        if feedback is Feedback.NONE:
-            near = " and ".join(f"{at_most(created.mechanism.expected_radius(at))} near {at}" for at in (0.5, 0.9))
+        expected = getattr(created, "mechanism", None)  # a service tells no more than its status
+        if feedback is Feedback.NONE and expected is not None:
+            near = " and ".join(f"{at_most(expected.expected_radius(at))} near {at}" for at in (0.5, 0.9))
             note(f"on the final leaderboard a share of rows, such as an accuracy, is within {near}")
+
+
+def _create(
+    storage: str, name: str, *, holdout: Path, training: Path | None, settings: Mapping[str, Any]
+) -> Holdout | RemoteHoldout:
+    """Seal the rows here, or in a service."""
+    if is_address(storage):
+        from everhold.client import create
+        from everhold.wire.connection import Connection
+
+        return create(Connection(storage), name, holdout=holdout, training=training, **settings)
+    from everhold.holdout import Holdout
+
+    return Holdout.create(storage, name, holdout=holdout, training=training, **settings)
 
 
 def _competition(
@@ -353,11 +370,13 @@ def ask(
     show_answer(answer, form, whole=whole, files=spelled.files())
 
 
-def _whole(holdout: Holdout, analyst: str | None) -> dict[str, int]:
-    """What could be spent before the first question, by name."""
+def _whole(holdout: Holdout | RemoteHoldout, analyst: str | None) -> dict[str, int] | None:
+    """What could be spent before the first question, by name; None where a service does not say so."""
+    if (mechanism := getattr(holdout, "mechanism", None)) is None:
+        return None
     from everhold.mechanisms import State
 
-    whole = holdout.mechanism.remaining(State())
+    whole: dict[str, int] = mechanism.remaining(State())
     if analyst is None:
         return whole
     part = holdout.allotments()[analyst]
@@ -475,12 +494,25 @@ def list_holdouts(
       0  printed
       2  no storage is given
       4  no such storage
+      8  the token of a service is missing or wrong
     """
     place = storage_of(storage)
+    rows = _of_service(place) if is_address(place) else _of_storage(place)
+    show_list(rows, _LISTED, form, document={"holdouts": rows})
+
+
+def _of_service(address: str) -> list[dict[str, Any]]:
+    from everhold.client import holdouts
+    from everhold.wire.connection import Connection
+
+    with arguments_checked(), Connection(address) as service:
+        return holdouts(service)
+
+
+def _of_storage(place: str) -> list[dict[str, Any]]:
     from everhold.ledger import LedgerStore
     from everhold.sealing.configuration import listed_facts
 
     with LedgerStore.open(address_of(place), create=False) as store:
         records = [store.record(name) for name in store.names()]
-        rows = [listed_facts(record, store.head(record.id)) for record in records]
-    show_list(rows, _LISTED, form, document={"holdouts": rows})
+        return [listed_facts(record, store.head(record.id)) for record in records]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, address_of, opened, place_of
+from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, address_of, opened_here, place_of
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.holdouts import show_transcript
 from everhold.cli.output import Format, show_record
@@ -77,7 +77,7 @@ def spent(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    with opened(storage, name) as holdout, arguments_checked():
+    with opened_here(storage, name) as holdout, arguments_checked():
         spending = holdout.spent(delta=delta)
     show_record(spending.to_dict(), form)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from everhold.cli.arguments import STORAGE_VARIABLE, AnalystOption, opened, storage_of
+from everhold.cli.arguments import STORAGE_VARIABLE, AnalystOption, opened_here, storage_of
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import note
 from everhold.errors import EverholdError
@@ -83,7 +83,7 @@ def mcp(
     """
     serving = _package()
     predictions = None if predictions_folder is None else serving.PredictionsFolder(_folder(predictions_folder), _read)
-    with opened(storage_of(storage), holdout, analyst) as found:
+    with opened_here(storage_of(storage), holdout, analyst) as found:
         server = serving.make_server(found, predictions=predictions)
         if not http:
             serving.serve_stdio(server)

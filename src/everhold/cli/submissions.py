@@ -12,8 +12,8 @@ from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_sentence
 
 if TYPE_CHECKING:
-    from everhold.holdout import Holdout
     from everhold.questions.predictions import PredictionTable
+    from everhold.values.base import Schema
 
 __all__ = ["register"]
 
@@ -70,12 +70,12 @@ def submit(
     """
     place, found = _places(storage, name, predictions)
     with opened(*place) as holdout, arguments_checked():
-        table = _read(found, holdout, column)
+        table = _read(found, holdout.schema, column)
         if dry_run:
             report = holdout.check_submission(table, team=team)
             show_sentence(str(report), report.to_dict(), form)
             return
-        training = None if training_predictions is None else _read(training_predictions, holdout, column)
+        training = None if training_predictions is None else _read(training_predictions, holdout.schema, column)
         received = holdout.submit(table, team=team, guess=guess, training=training)
     show_sentence(str(received), received.to_dict(), form)
 
@@ -87,10 +87,10 @@ def _places(storage: str, name: str, predictions: Path | None) -> tuple[tuple[st
     return place_of(storage, None), Path(name)
 
 
-def _read(path: Path, holdout: Holdout, column: str | None) -> PredictionTable:
+def _read(path: Path, schema: Schema, column: str | None) -> PredictionTable:
     from everhold.questions.prediction_files import read_predictions
 
-    return read_predictions(path, holdout.schema, column=column)
+    return read_predictions(path, schema, column=column)
 
 
 def leaderboard(

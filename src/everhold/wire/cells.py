@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
@@ -11,10 +12,11 @@ if TYPE_CHECKING:
     from everhold.synthetic import Universe
     from everhold.synthetic.universe import Column
 
-__all__ = ["universe_from"]
+__all__ = ["check_marginals", "universe_from"]
 
 _FORM = '{"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "delay", "edges": [-60, 0, 60]}]}'
 _MOST_COLUMNS = 100
+_MOST_VALUES = 2**26  # of questions over all cells, one byte each
 
 
 def universe_from(written: Any, *, called: str) -> Universe:
@@ -39,6 +41,26 @@ def universe_from(written: Any, *, called: str) -> Universe:
         return Universe(tuple(_column(column) for column in columns))
     except (ValueError, TypeError, OverflowError) as reason:
         raise _rejected(called, str(reason)) from None
+
+
+def check_marginals(universe: Universe, width: int) -> None:
+    """Refuse what would fill far more memory than the text that asks for it, before it does.
+
+    Args:
+        universe: The cells.
+        width: Number of columns at a time.
+
+    Raises:
+        QueryRejected: If all marginal counts have too many values over all cells. Nothing is charged.
+    """
+    ways = [1, *[0] * min(max(width, 0), _MOST_COLUMNS)]  # products of so many different numbers, added up
+    for size in universe.shape:
+        ways = [1, *(several + one * size for one, several in pairwise(ways))]
+    if (values := universe.cells * ways[-1]) > _MOST_VALUES:
+        raise QueryRejected(
+            f"these marginals have {values:,} values over all cells; expected at most {_MOST_VALUES:,} from elsewhere; "
+            "use fewer columns at a time, fewer values or wider bins; nothing was charged"
+        )
 
 
 def _rejected(called: str, reason: str) -> QueryRejected:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,7 +12,7 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.questions.predictions import PredictionTable, check_lengths, prediction_table
-from everhold.wire.scalars import a_text, refuse
+from everhold.wire.scalars import a_text, a_truth, refuse
 
 if TYPE_CHECKING:
     from everhold.values.base import Schema
@@ -24,6 +25,9 @@ FILE = "file"
 Tables: TypeAlias = Mapping[str, PredictionTable]
 """Tables that travel beside a question, by name."""
 
+_IN_ORDER = "in_order"
+_MOST_INLINE = 10_000  # predictions; more are a table of their own
+
 _FORMS = (
     'an object from row ids to predictions such as {"17": 1, "18": 0}, a list in the order of the rows, a rule such as '
     '"dep_delay > 10", or {"file": "NAME"} and a file of that name beside it'
@@ -35,7 +39,8 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
 
     Args:
         written: A rule as a text, a list, an object from row ids to predictions, or ``{"file": name}``, with
-            ``"column"`` where that table has several.
+            ``"column"`` where that table has several, or ``"in_order": true`` where its one column has no ids beside it
+            because its rows are in the order of the sealed ones.
         schema: What is known of the rows.
         tables: By name.
 
@@ -44,7 +49,7 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
     """
     if isinstance(written, str):
         return a_text(written, "the rule")
-    if isinstance(written, dict) and FILE in written and written.keys() <= {FILE, "column"}:
+    if isinstance(written, dict) and FILE in written and written.keys() <= {FILE, "column", _IN_ORDER}:
         return _of_file(written, tables)
     if not isinstance(written, (dict, list)):
         refuse(f"the predictions are {brief(written)}", _FORMS)
@@ -58,11 +63,22 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
     return values if isinstance(written, list) else _by_id(written, values, schema)
 
 
-def _of_file(written: Mapping[str, Any], tables: Tables) -> PredictionTable:
+def _in_order(table: PredictionTable, sure: bool) -> Any:
+    """The one column of a table whose rows are in the order of the sealed ones, by the word of whoever sent it."""
+    if not sure:
+        return table
+    if len(table.columns) != 1:
+        refuse(f"{table.name} has {len(table.columns)} columns", "one, where predictions are in the order of the rows")
+    return next(iter(table.columns.values()))
+
+
+def _of_file(written: Mapping[str, Any], tables: Tables) -> Any:
     name = a_text(written[FILE], "the name of the file")
     if name not in tables:
         sent = ", ".join(map(brief, tables)) or "no file"
         refuse(f"the predictions are in the file {brief(name)}, and {sent} was sent", "a file of that name")
+    if written.get(_IN_ORDER) is not None:
+        return _in_order(tables[name], a_truth(written[_IN_ORDER], _IN_ORDER))
     if written.get("column") is None:
         return tables[name]
     return replace(tables[name], column=a_text(written["column"], "the column"))
@@ -106,16 +122,17 @@ def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) ->
         name = f"predictions-{len(tables) + 1}"
         tables[name] = table
         return {FILE: name} if table.column is None else {FILE: name, "column": table.column}
-    if np.ma.isMaskedArray(predictions):
-        return predictions.tolist()
-    listed = np.asarray(predictions, dtype=object) if isinstance(predictions, (list, tuple)) else predictions
-    return [_plain(item) for item in np.asarray(listed).tolist()] if np.ndim(listed) else _not_listed(predictions)
-
-
-def _not_listed(predictions: Any) -> Any:
-    refuse(f"the predictions are {brief(predictions)}", "one for each row, as an array or a table with row ids")
+    if np.ndim(predictions) == 0:
+        refuse(f"the predictions are {brief(predictions)}", "one for each row, as an array or a table with row ids")
+    items = predictions.tolist() if hasattr(predictions, "tolist") else list(predictions)
+    if len(items) <= _MOST_INLINE:
+        return [_plain(item) for item in items]
+    name = f"predictions-{len(tables) + 1}"
+    tables[name] = PredictionTable({"prediction": predictions})
+    return {FILE: name, _IN_ORDER: True}
 
 
 def _plain(item: Any) -> Any:
-    number = item.item() if isinstance(item, np.generic) else item
-    return None if isinstance(number, float) and number != number else number
+    """A prediction as JSON writes it; what is missing is null."""
+    value = item.tolist() if hasattr(item, "tolist") else item
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from everhold import questions as registry
@@ -21,7 +22,7 @@ from everhold.errors import QueryRejected
 from everhold.questions import DETAILS, Form, Kind
 from everhold.questions.predictions import PredictionTable
 from everhold.questions.question import Question
-from everhold.wire.cells import universe_from
+from everhold.wire.cells import check_marginals, universe_from
 from everhold.wire.predictions import Tables, predictions_from, written_predictions
 from everhold.wire.scalars import a_list, a_number, a_scalar, a_text, a_truth, a_whole_number, plain, refuse
 
@@ -32,6 +33,7 @@ __all__ = ["question_from", "written"]
 
 _DEEPEST = 8  # questions in questions
 _MOST_QUESTIONS = 100_000
+_USUAL_WIDTH = 2  # columns of the marginals of a synthetic table
 _KIND, _OF, _QUESTIONS, _TOLERANCE = "kind", "of", "questions", "tolerance"
 _PLAIN: Mapping[Form, Callable[[Any, str], Any]] = {
     Form.NUMBER: a_number, Form.WHOLE: a_whole_number, Form.TEXT: a_scalar, Form.BEST: a_text, Form.LIST: a_list,
@@ -55,13 +57,19 @@ def question_from(written: Any, schema: Schema, tables: Tables | None = None) ->
     return _Reading(schema, tables or {}).question(written, 0)
 
 
-def written(question: Question[Any] | str) -> tuple[Any, dict[str, PredictionTable]]:
+def written(
+    question: Question[Any] | str, tables: dict[str, PredictionTable] | None = None
+) -> tuple[Any, dict[str, PredictionTable]]:
     """The inverse of `question_from`: what is written, and the tables that travel with it.
+
+    Args:
+        question: Of any kind that holds no code.
+        tables: Tables that travel with other questions of the same request; more are put there.
 
     Raises:
         QueryRejected: If it holds a Python function or an estimator, which do not travel. Nothing is charged.
     """
-    tables: dict[str, PredictionTable] = {}
+    tables = {} if tables is None else tables
     return _Writing(tables).question(question), tables
 
 
@@ -86,7 +94,10 @@ class _Reading:
         if written.get(_TOLERANCE) is not None:
             details[_TOLERANCE] = a_number(written[_TOLERANCE], _TOLERANCE)
         if not kind.several:
-            return _make(kind, [self._value(kind.form, written.get(_OF), _OF, depth)], details)
+            subject = self._value(kind.form, written.get(_OF), _OF, depth)
+            if kind.form is Form.CELLS:
+                check_marginals(subject, details.get(kind.details.get("marginals", ""), _USUAL_WIDTH))
+            return _make(kind, [subject], details)
         each = self._several(written.get(_QUESTIONS), depth)
         if kind.form is Form.FLAG:
             return _make(kind, each, details)
@@ -136,7 +147,7 @@ def _check_keys(kind: Kind, written: Mapping[Any, Any]) -> None:
 
 def _make(kind: Kind, subjects: list[Any], details: Mapping[str, Any]) -> Question[Any]:
     try:
-        inspect.signature(kind.make).bind(*subjects, **details)
+        _signature(kind.make).bind(*subjects, **details)
     except TypeError:
         _refuse_arguments(kind, subjects, details)
     try:
@@ -148,12 +159,17 @@ def _make(kind: Kind, subjects: list[Any], details: Mapping[str, Any]) -> Questi
     return made
 
 
+@cache
+def _signature(maker: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(maker)
+
+
 def _refuse_arguments(kind: Kind, subjects: list[Any], details: Mapping[str, Any]) -> None:
     """Say in the words of the object which arguments the maker misses."""
     if kind.form is Form.FLAG:
         refuse(f"{kind.name} has {len(subjects)} questions", "two")
     needed = {
-        name for name, parameter in inspect.signature(kind.make).parameters.items()
+        name for name, parameter in _signature(kind.make).parameters.items()
         if parameter.default is parameter.empty
     }  # fmt: skip
     missing = [_spelled(option) for option, argument in kind.details.items() if argument in needed - details.keys()]
