@@ -1,0 +1,47 @@
+"""The service in a browser: pages that call the same holdouts as the API, without a script that is needed for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Response
+from starlette.staticfiles import StaticFiles
+
+from everhold.certificate.page import ARTICLE_STYLE
+from everhold.charts import page_style
+from everhold.service.web import asking, certificates, competitions, gates, holdouts, planner
+from everhold.service.web.faults import add_fault_pages
+from everhold.service.web.pictures import Pictures
+from everhold.service.web.rendering import STATIC
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["add_pages"]
+
+_ROUTERS = (
+    holdouts.router, asking.router, competitions.router, gates.router, certificates.router, planner.router,
+)  # fmt: skip
+_HOUSE_STYLE = f"{ARTICLE_STYLE}\n{page_style('figure.chart')}"
+
+assets = APIRouter()
+
+
+@assets.get("/assets/house.css")
+def house_style() -> Response:
+    """How certificates and pictures look, in the words of those who make them."""
+    return Response(_HOUSE_STYLE, media_type="text/css", headers={"Cache-Control": "max-age=3600"})
+
+
+def add_pages(app: FastAPI, *, api: str) -> None:
+    """Let an app have pages beside its API.
+
+    Args:
+        app: With its holdouts, and with its handlers of errors.
+        api: Path of the API.
+    """
+    app.state.pictures = Pictures()
+    for router in (assets, *_ROUTERS):
+        app.include_router(router, include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    add_fault_pages(app, api=api)
