@@ -326,7 +326,7 @@ class Holdout:
         latest = self._transcript(list(desk.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
         return (
             html_sentences(f"{desk.record.name}{of}: {rows}, {desk.mechanism.name}{over}")
-            + html_sentences(self.explain())
+            + html_sentences(self.promised)
             + "".join(html_bar(name, count, whole[name]) for name, count in left.items())
             + html_sentences("latest answers:" if latest else "")
             + html_table([{name: row.get(name) for name in _GLANCE} for row in latest])
@@ -363,6 +363,13 @@ class Holdout:
         return self._desk.promise
 
     @property
+    def promised(self) -> str:
+        """The promise in one sentence, as the certificate begins with it."""
+        from everhold.certificate import promise_in_words
+
+        return promise_in_words(self._desk.record, self._desk.mechanism)
+
+    @property
     def remaining(self) -> dict[str, int]:
         """What is left of the budget, by name; for an analyst, what is left to them."""
         return self._desk.remaining(self._desk.data())
@@ -371,12 +378,6 @@ class Holdout:
     def planned(self) -> dict[str, int]:
         """What was there at the beginning, by name as in `remaining`; for an analyst, what was allotted to them."""
         return self._desk.whole(self._desk.data())
-
-    def explain(self) -> str:
-        """The promise in one sentence, as every certificate of the holdout says it."""
-        from everhold.certificate import promise_in_words
-
-        return promise_in_words(self._desk.record, self._desk.mechanism)
 
     def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
         """Let a named analyst spend a part of the budget, and no more; an act of the steward, kept in the ledger.

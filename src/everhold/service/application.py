@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from everhold.service.api import ROUTERS
 from everhold.service.open_holdouts import OpenHoldouts
 from everhold.service.problems import add_problems
+from everhold.service.web import add_pages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,6 +35,7 @@ def make_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        app.state.pictures.close()
         holdouts.close()
 
     app = FastAPI(
@@ -44,4 +46,5 @@ def make_app(settings: Settings) -> FastAPI:
     add_problems(app)
     for router in ROUTERS:
         app.include_router(router, prefix=API)
+    add_pages(app, api=API)
     return app

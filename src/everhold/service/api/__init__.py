@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from everhold.service.api import (
+    allotments,
+    asking,
+    certificates,
+    competitions,
+    gates,
+    holdouts,
+    plans,
+    unsealing,
+)
+
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
 __all__ = ["ROUTERS"]
 
-ROUTERS: tuple[APIRouter, ...] = ()
+ROUTERS: tuple[APIRouter, ...] = (
+    holdouts.router, asking.router, competitions.router, gates.router, certificates.router, allotments.router,
+    unsealing.router, plans.router,
+)  # fmt: skip

@@ -12,6 +12,7 @@ from everhold.charts import page_style
 from everhold.service.web import asking, certificates, competitions, gates, holdouts, planner
 from everhold.service.web.faults import add_fault_pages
 from everhold.service.web.pictures import Pictures
+from everhold.service.web.published import Publications
 from everhold.service.web.rendering import STATIC
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def add_pages(app: FastAPI, *, api: str) -> None:
         app: With its holdouts, and with its handlers of errors.
         api: Path of the API.
     """
-    app.state.pictures = Pictures()
+    app.state.pictures, app.state.published = Pictures(), Publications()
     for router in (assets, *_ROUTERS):
         app.include_router(router, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")

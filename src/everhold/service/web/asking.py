@@ -8,18 +8,21 @@ from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
 from everhold.questions import DETAILS, KINDS, Form as Written, Kind
+from everhold.service.api.contract import HoldoutName, check_predictions_allowed, warned_of
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Analyst
-from everhold.service.web.forms import ENDINGS, Fields, Form, said
-from everhold.service.web.predictions import predictions
+from everhold.service.web.forms import ENDINGS, Fields, Form
 from everhold.service.web.rendering import page
 from everhold.service.web.views import SAID_OF, View
 from everhold.wire.questions import question_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from everhold.answers import QuotedPrice
+    from everhold.errors import EverholdWarning
     from everhold.holdout import Holdout
+    from everhold.questions.predictions import PredictionTable
     from everhold.values.base import Schema
 
 __all__ = ["router"]
@@ -31,51 +34,54 @@ _NUMBERS = (Written.NUMBER, Written.WHOLE)
 
 
 @router.get("/holdouts/{name}/ask")
-def form(request: Request, name: str, holdouts: Holdouts, visitor: Analyst, kind: str = "mean") -> Response:
+def form(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Analyst, kind: str = "mean") -> Response:
     """The form of one kind of question."""
     return _page(request, View.of(holdouts, name, visitor), Fields(), kind)
 
 
 @router.post("/holdouts/{name}/ask")
-def ask(request: Request, name: str, holdouts: Holdouts, visitor: Analyst, fields: Form) -> Response:
+def ask(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Analyst, fields: Form) -> Response:
     """Ask, and show the answer; asked again it is the same answer, free."""
     view, kind = View.of(holdouts, name, visitor), fields.text("kind") or "mean"
     try:
-        asked = _asking(view)
-        tables = predictions(view, fields)
-        answer = asked.ask(
-            question_from(_written(fields, tables), asked.schema, tables), guess=fields.number("guess"),
-            tolerance=fields.number("tolerance"), silent=fields.ticked("silent"),
-        )  # fmt: skip
-    except (EverholdError, ValueError) as fault:
-        return _page(request, view, fields, kind, fault=said(fault), status=422)
-    return _page(request, View.of(holdouts, name, visitor), fields, kind, answer=answer)
+        with warned_of() as warned:
+            asked, tables = holdouts.asked_by(name, visitor), _tables(view, fields)
+            answer = asked.ask(
+                question_from(_written(fields, tables), asked.schema, tables), guess=fields.number("guess"),
+                tolerance=fields.number("tolerance"), silent=fields.ticked("silent"),
+            )  # fmt: skip
+    except EverholdError as fault:
+        return _page(request, view, fields, kind, fault=fault.message, status=422)
+    return _page(request, View.of(holdouts, name, visitor), fields, kind, answer=answer, warned=warned)
 
 
 @router.post("/holdouts/{name}/quote")
-def quote(request: Request, name: str, holdouts: Holdouts, visitor: Analyst, fields: Form) -> Response:
+def quote(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Analyst, fields: Form) -> Response:
     """What it would cost, and how wide the answer would be; asks nothing. A file is not sent while it is chosen."""
-    view, price, fault, of_any = View.of(holdouts, name, visitor), None, "", False
-    kind = _kind(fields.text("kind"))
+    of_any = _kind(fields.text("kind")).form is Written.PREDICTIONS and not fields.text("rule")
     try:
-        asked = _asking(view)
-        of_any = kind.form is Written.PREDICTIONS and not fields.text("rule")
-        if of_any:
-            price = asked.quote()
-        elif fields.text("of") or fields.text("rule") or fields.text("questions"):
-            price = asked.quote(
-                question_from(_written(fields, {}), asked.schema, {}), guess=fields.number("guess"),
-                tolerance=fields.number("tolerance"),
-            )  # fmt: skip
-    except (EverholdError, ValueError) as reason:
-        fault = said(reason)
-    return page(request, "quote.html", price=price, fault=fault, of_any=of_any)
+        with warned_of():
+            price = _price(holdouts.asked_by(name, visitor), fields, of_any=of_any)
+    except EverholdError as fault:
+        return page(request, "quote.html", price=None, fault=fault.message, of_any=of_any)
+    return page(request, "quote.html", price=price, fault="", of_any=of_any)
 
 
-def _asking(view: View) -> Holdout:
-    if view.mine is None:
-        raise QueryRejected(view.lacking)
-    return view.mine
+def _price(asked: Holdout, fields: Fields, *, of_any: bool) -> QuotedPrice | None:
+    """The price of what a form says so far; None if it says nothing yet."""
+    if of_any:
+        return asked.quote()
+    if not any(map(fields.text, ("of", "rule", "questions"))):
+        return None
+    question = question_from(_written(fields, {}), asked.schema, {})
+    return asked.quote(question, guess=fields.number("guess"), tolerance=fields.number("tolerance"))
+
+
+def _tables(view: View, fields: Fields) -> dict[str, PredictionTable]:
+    """The files of a form as tables of predictions, if the visitor may hand any in."""
+    schema, chosen = view.whole.schema, fields.chosen
+    check_predictions_allowed(schema, view.visitor, *({"file": name} for name in chosen.files))
+    return chosen.tables(schema)
 
 
 def _kind(name: str) -> Kind:
@@ -87,14 +93,15 @@ def _kind(name: str) -> Kind:
 
 
 def _page(
-    request: Request, view: View, fields: Fields, name: str, *, answer: Any = None, fault: str = "", status: int = 200
-) -> Response:
+    request: Request, view: View, fields: Fields, name: str, *, answer: Any = None, fault: str = "", status: int = 200,
+    warned: Sequence[EverholdWarning] = (),
+) -> Response:  # fmt: skip
     kind = _kind(name)
     rows = [] if answer is None else answer.to_rows()
     return page(
         request, "ask.html", status=status, view=view, kinds=_ASKABLE, kind=kind, details=_inputs(kind), fields=fields,
         answer=answer, rows=rows, fault=fault, endings=ENDINGS, said_of=SAID_OF, tab="ask",
-        columns=_columns(view.whole.schema),
+        columns=_columns(view.whole.schema), warned=[str(warning) for warning in warned],
     )  # fmt: skip
 
 

@@ -10,9 +10,10 @@ from markupsafe import Markup
 from everhold.certificate import CertificateReport, verify_certificate
 from everhold.certificate.page import render_article
 from everhold.errors import QueryRejected
+from everhold.service.api.contract import HoldoutName, warned_of
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Viewer
-from everhold.service.web.forms import Fields, Form, said
+from everhold.service.web.forms import Fields, Form
 from everhold.service.web.rendering import page
 from everhold.service.web.views import View
 
@@ -24,10 +25,11 @@ _KEY = re.compile("[0-9a-f]{64}")
 
 
 @router.get("/holdouts/{name}/certificate")
-def certificate(request: Request, name: str, holdouts: Holdouts, visitor: Viewer) -> Response:
+def certificate(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Viewer) -> Response:
     """A certificate, signed now."""
     view = View.of(holdouts, name, visitor)
-    document = view.whole.certificate().to_dict()
+    with warned_of():
+        document = view.whole.certificate().to_dict()
     return page(
         request, "certificate.html", view=view, article=Markup(render_article(document)), tab="certificate",
         key=document["signature"]["public_key"],
@@ -35,9 +37,10 @@ def certificate(request: Request, name: str, holdouts: Holdouts, visitor: Viewer
 
 
 @router.get("/holdouts/{name}/certificate.{form}")
-def file(name: str, form: str, holdouts: Holdouts, visitor: Viewer) -> Response:
+def file(name: HoldoutName, form: str, holdouts: Holdouts, visitor: Viewer) -> Response:
     """The same as a file: a document, or a page that needs nothing else."""
-    made = View.of(holdouts, name, visitor).whole.certificate()
+    with warned_of():
+        made = View.of(holdouts, name, visitor).whole.certificate()
     kinds = {"json": ("application/json", made.to_json), "html": ("text/html; charset=utf-8", made.to_html)}
     if form not in kinds:
         raise QueryRejected("there is no such form of a certificate; expected .json or .html; nothing was charged")
@@ -62,7 +65,7 @@ def verify(request: Request, _: Viewer, fields: Form) -> Response:
     try:
         report = _report(fields, key)
     except QueryRejected as fault:
-        return page(request, "verify.html", status=422, report=None, fault=said(fault), key=key)
+        return page(request, "verify.html", status=422, report=None, fault=fault.message, key=key)
     return page(request, "verify.html", report=report, fault="", key=key)
 
 
@@ -72,4 +75,5 @@ def _report(fields: Fields, key: str) -> CertificateReport:
         raise QueryRejected("there is no file; expected a certificate, .json or .html; choose one")
     if key and not _KEY.fullmatch(key):
         raise QueryRejected("the public key is no key; expected 64 hexadecimal digits, as the steward told you")
-    return verify_certificate(path, public_key=key or None)
+    with warned_of():
+        return verify_certificate(path, public_key=key or None)

@@ -8,11 +8,12 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from everhold.asking.leaderboard_page import board_table
-from everhold.errors import EverholdError, HoldoutNotFound, QueryRejected
+from everhold.errors import EverholdError, HoldoutNotFound
+from everhold.service.api.competitions import submission_of
+from everhold.service.api.contract import HoldoutName, warned_of
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Analyst, Role, Viewer, Visitor
-from everhold.service.web.forms import ENDINGS, Fields, Form, said
-from everhold.service.web.predictions import predictions
+from everhold.service.web.forms import ENDINGS, Fields, Form
 from everhold.service.web.published import Published
 from everhold.service.web.rendering import page
 from everhold.service.web.views import View
@@ -24,35 +25,27 @@ __all__ = ["router"]
 
 router = APIRouter()
 
-_FILE = "predictions"
-
 
 @router.get("/holdouts/{name}/submit")
-def form(request: Request, name: str, holdouts: Holdouts, visitor: Analyst) -> Response:
+def form(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Analyst) -> Response:
     """The form for a submission."""
     return _page(request, View.of(holdouts, name, visitor), Fields())
 
 
 @router.post("/holdouts/{name}/submit")
-def submit(request: Request, name: str, holdouts: Holdouts, visitor: Analyst, fields: Form) -> Response:
+def submit(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Analyst, fields: Form) -> Response:
     """Check a file, or hand it in."""
     view = View.of(holdouts, name, visitor)
     try:
-        told: dict[str, Any] = _handed_in(view, fields)
-    except (EverholdError, ValueError) as fault:
-        return _page(request, view, fields, fault=said(fault), status=422)
-    return _page(request, view, fields, **told)
-
-
-def _handed_in(view: View, fields: Fields) -> dict[str, Any]:
-    """What a team is told: a report on the format, or of the submission."""
-    team = fields.text("team") if view.steward else view.visitor.name
-    tables = predictions(view, fields)
-    if _FILE not in tables:
-        raise QueryRejected("there is no file; expected a table of predictions; choose one; nothing was received")
-    if fields.text("act") == "check":
-        return {"report": view.whole.check_submission(tables[_FILE], team=team)}
-    return {"submission": view.whole.submit(tables[_FILE], team=team, guess=fields.number("guess"))}
+        with warned_of():
+            handed_in = submission_of(name, visitor, holdouts, fields.chosen)
+            if fields.text("act") == "check":
+                report = view.whole.check_submission(handed_in["predictions"], team=handed_in["team"])
+                return _page(request, view, fields, report=report)
+            submission = view.whole.submit(**handed_in)
+    except EverholdError as fault:
+        return _page(request, view, fields, fault=fault.message, status=422)
+    return _page(request, view, fields, submission=submission)
 
 
 def _page(
@@ -67,7 +60,7 @@ def _page(
 
 @router.get("/holdouts/{name}/leaderboard")
 def leaderboard(
-    request: Request, name: str, holdouts: Holdouts, visitor: Viewer, published: Published
+    request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Viewer, published: Published
 ) -> Response:
     """Where the teams stand."""
     view = View.of(holdouts, name, visitor)
@@ -80,7 +73,7 @@ def leaderboard(
 
 
 @router.get("/public/{name}")
-def public(request: Request, name: str, holdouts: Holdouts, published: Published) -> Response:
+def public(request: Request, name: HoldoutName, holdouts: Holdouts, published: Published) -> Response:
     """A competition for everybody, if the steward has published it; otherwise nothing is there."""
     if not published.of(name):
         raise HoldoutNotFound("there is nothing here for everybody to see; check the address, or log in")

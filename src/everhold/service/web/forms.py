@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends
 
 from everhold.arguments import brief
-from everhold.errors import EverholdError, QueryRejected
+from everhold.errors import QueryRejected
 from everhold.service.uploads import Brought
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from everhold.questions.predictions import PredictionTable
     from everhold.service.uploads import Received
-    from everhold.values.base import Schema
 
-__all__ = ["ENDINGS", "Fields", "Form", "said"]
+__all__ = ["ENDINGS", "Fields", "Form"]
 
 ENDINGS = ".csv,.tsv,.parquet,.arrow"
 """What a browser offers where a table is chosen; what a file is, is seen in the file."""
@@ -85,21 +83,11 @@ class Fields:
         """All files by the names of their fields."""
         return {} if self.received is None else self.received.files
 
-    def tables(self, schema: Schema) -> dict[str, PredictionTable]:
-        """All files that were chosen, as tables of predictions.
-
-        Raises:
-            QueryRejected: If one of them cannot be read as such. Nothing is charged.
-        """
-        if self.received is None:
-            return {}
-        chosen = {name: path for name in self.files if (path := self.file(name)) is not None}
-        return replace(self.received, files=chosen).tables(schema)
-
-
-def said(fault: Exception) -> str:
-    """The message of an error as a page shows it: as it is."""
-    return fault.message if isinstance(fault, EverholdError) else str(fault)
+    @property
+    def chosen(self) -> Received:
+        """What was sent, without files that were not chosen."""
+        assert self.received is not None
+        return replace(self.received, files={name: path for name in self.files if (path := self.file(name)) is not None})
 
 
 def _rejected(problem: str, expected: str) -> QueryRejected:

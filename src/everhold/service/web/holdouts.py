@@ -6,15 +6,17 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
 
 from everhold.dependence import Groups
 from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected
-from everhold.holdout import Holdout
 from everhold.mechanisms import answering
 from everhold.sealing.competition import FEEDBACK, METRICS
+from everhold.service.api.contract import HoldoutName, warned_of
+from everhold.service.api.holdouts import Settings, listed, seal
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Steward, Viewer
-from everhold.service.web.forms import ENDINGS, Fields, Form, said
+from everhold.service.web.forms import ENDINGS, Fields, Form
 from everhold.service.web.pictures import Gallery, Pictures, Sketch
 from everhold.service.web.published import Published
 from everhold.service.web.rendering import page, place
@@ -37,7 +39,7 @@ def home() -> Response:
 @router.get("/holdouts")
 def every_holdout(request: Request, holdouts: Holdouts, visitor: Viewer) -> Response:
     """All holdouts that a visitor may see."""
-    views = [View.of(holdouts, name, visitor) for name in holdouts.names(visitor)]
+    views = [View.of(holdouts, each["name"], visitor) for each in listed(holdouts, visitor)]
     return page(request, "holdouts.html", views=views)
 
 
@@ -51,10 +53,12 @@ def new_holdout(request: Request, _: Steward) -> Response:
 def create(request: Request, holdouts: Holdouts, visitor: Steward, fields: Form) -> Response:
     """Seal rows."""
     try:
-        name = _sealed(holdouts.storage, fields)
-    except (EverholdError, ValueError) as fault:
-        return _form(request, fields, fault=said(fault), status=422)
-    return RedirectResponse(place("holdouts", name), 303)
+        with warned_of():
+            settings = _settings(fields)
+            seal(holdouts, visitor, settings, fields.chosen)
+    except EverholdError as fault:
+        return _form(request, fields, fault=fault.message, status=422)
+    return RedirectResponse(place("holdouts", settings.name), 303)
 
 
 def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 200) -> Response:
@@ -64,34 +68,33 @@ def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 20
     )  # fmt: skip
 
 
-def _sealed(storage: str, fields: Fields) -> str:
-    """Create the holdout that a form describes; returns its name."""
-    wish: dict[str, Any] = {
-        "label": fields.some("label"), "row_id": fields.some("row_id"), "mechanism": fields.some("mechanism"),
-        "overfits": fields.whole("overfits"), "confidence": fields.number("confidence", 95.0),
-        "features": "public" if fields.ticked("features_public") else "sealed",
-    }  # fmt: skip
-    wish["confidence"] /= 100.0
+def _settings(fields: Fields) -> Settings:
+    """What a form says of a new holdout.
+
+    Raises:
+        HoldoutRejected: If it cannot be meant. Nothing was created.
+    """
+    texts = {name: fields.some(name) for name in ("name", "label", "row_id", "mechanism", "feedback", "metric")}
+    wholes = {name: fields.whole(name) for name in ("queries", "overfits", "teams", "submissions")}
+    wish: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
+    wish["confidence"] = (fields.number("confidence", 95.0) or 0.0) / 100.0
+    wish["features"] = "public" if fields.ticked("features_public") else "sealed"
     if (groups := fields.some("groups")) is not None:
-        wish["dependence"] = Groups(groups)
-    if (feedback := fields.some("feedback")) is not None:
-        wish |= {
-            "feedback": feedback, "metric": fields.some("metric") or "accuracy", "teams": fields.whole("teams", 50),
-            "submissions": fields.whole("submissions", 20),
-        }  # fmt: skip
-    else:
-        wish["queries"] = fields.whole("queries", 1_000)
-    name = fields.text("name")
-    rows, training = fields.file("holdout"), fields.file("training")
-    if rows is None:
-        raise HoldoutRejected("there is no file of rows to seal; expected a table; choose one; nothing was created")
-    with Holdout.create(storage, name, holdout=rows, training=training, **wish):
-        return name
+        wish["dependence"] = Groups(groups).to_dict()
+    if "feedback" in wish:
+        wish.pop("queries", None)
+    try:
+        return Settings(**wish)
+    except ValidationError as fault:
+        wrong = ", ".join(dict.fromkeys(str(error["loc"][0]) for error in fault.errors()))
+        raise HoldoutRejected(
+            f"the form cannot be used: see {wrong}; expected what it says beside each field; nothing was created"
+        ) from None
 
 
 @router.get("/holdouts/{name}")
 def one_holdout(
-    request: Request, name: str, holdouts: Holdouts, visitor: Viewer, pictures: Gallery, published: Published
+    request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Viewer, pictures: Gallery, published: Published
 ) -> Response:
     """What is promised, what is left, and what was answered."""
     view = View.of(holdouts, name, visitor)
@@ -107,7 +110,7 @@ def one_holdout(
 
 @router.get("/holdouts/{name}/pictures/{kind}")
 def picture(
-    request: Request, name: str, kind: str, holdouts: Holdouts, visitor: Viewer, pictures: Gallery
+    request: Request, name: HoldoutName, kind: str, holdouts: Holdouts, visitor: Viewer, pictures: Gallery
 ) -> Response:
     """A picture alone, for the page that waits for it."""
     view = View.of(holdouts, name, visitor)
@@ -120,7 +123,7 @@ def picture(
 
 
 @router.post("/holdouts/{name}/publish")
-def publish(name: str, holdouts: Holdouts, visitor: Steward, published: Published, fields: Form) -> Response:
+def publish(name: HoldoutName, holdouts: Holdouts, visitor: Steward, published: Published, fields: Form) -> Response:
     """Let everybody see a competition's public page, or nobody any more."""
     View.of(holdouts, name, visitor)
     published.put(name, fields.ticked("public"))

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Query, Request, Response
 from everhold.errors import warnings_collected
 from everhold.planning import plan
 from everhold.service.visitors import Viewer
-from everhold.service.web.forms import said
 from everhold.service.web.holdouts import figure
 from everhold.service.web.pictures import Gallery, Sketch
 from everhold.service.web.rendering import page
@@ -60,7 +59,7 @@ def _planned(pictures: Any, wish: _Wish) -> dict[str, Any]:
         with warnings_collected() as warned:
             found = plan(**asked)
     except ValueError as fault:
-        return {**shared, "fault": said(fault), "plan": None, "lines": [], "picture": None, "warned": []}
+        return {**shared, "fault": str(fault), "plan": None, "lines": [], "picture": None, "warned": []}
     sketch = Sketch(
         "plan", f"Half-width against {_AGAINST[wish.against]}", _alt(found, wish),
         "Every line is one way to answer; dashed lines are what published statements would promise.",

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.charts.studies import MOST_DRAWN, SOURCES, drawable
 from everhold.dependence import Independent
+from everhold.display import at_most
 from everhold.errors import DependenceError, QueryRejected
 from everhold.ledger.gates import VERDICTS
+from everhold.service.api.holdouts import status_for
 from everhold.service.visitors import Role
 from everhold.service.web.pictures import Sketch
 
@@ -42,12 +44,14 @@ class View:
 
     Attributes:
         whole: As the steward has it; of it nothing is shown that is not public or theirs.
+        status: Its public facts; for analysts what is left is theirs.
         visitor: Whose view it is.
         mine: What they ask; None for viewers, and for analysts without an allotment.
         lacking: Why there is none, in words; empty for viewers.
     """
 
     whole: Holdout
+    status: Mapping[str, Any]
     visitor: Visitor
     mine: Holdout | None
     lacking: str = ""
@@ -59,18 +63,13 @@ class View:
         Raises:
             HoldoutNotFound: If there is no such holdout for them.
         """
-        whole = holdouts.whole(name, visitor)
+        whole, status = holdouts.whole(name, visitor), status_for(holdouts, name, visitor)
         if not visitor.at_least(Role.ANALYST):
-            return cls(whole, visitor, None)
+            return cls(whole, status, visitor, None)
         try:
-            return cls(whole, visitor, holdouts.asked_by(name, visitor))
+            return cls(whole, status, visitor, holdouts.asked_by(name, visitor))
         except QueryRejected as reason:
-            return cls(whole, visitor, None, reason.message)
-
-    @cached_property
-    def status(self) -> dict[str, Any]:
-        """The public facts of the holdout; for analysts what is left is theirs."""
-        return dict((self.mine or self.whole).status())
+            return cls(whole, status, visitor, None, "" if "competition" in status else reason.message)
 
     @property
     def name(self) -> str:
@@ -90,7 +89,9 @@ class View:
 
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
-        """The budget: what is left of each part and what was there, by the words of the page."""
+        """The budget: what is left of each part and what was there; none for analysts without an allotment."""
+        if self.visitor.role is Role.ANALYST and self.mine is None:
+            return []
         asked = self.mine or self.whole
         planned, left = asked.planned, self.status["remaining"]
         return [
@@ -162,7 +163,7 @@ class View:
     def _estimates(self, drawn: list[dict[str, Any]]) -> Sketch:
         radius = self.status["radius"]
         band = radius if radius is not None and radius < 0.5 else None
-        said = "" if band is None else " The band is as wide as the promise: at most {band:.3g} to either side.".format(band=band)
+        said = "" if band is None else f" The band is as wide as the promise: {at_most(band)} to either side."
         confirmed = sum(row["source"] == "training" for row in drawn)
         return Sketch(
             "estimates", "Training estimates and answers",
