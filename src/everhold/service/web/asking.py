@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
-from everhold.questions import DETAILS, KINDS, Form as Written, Kind
+from everhold.questions import DETAILS, KINDS, Kind
+from everhold.questions import Form as Written
 from everhold.service.api.contract import HoldoutName, check_predictions_allowed, warned_of
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Analyst

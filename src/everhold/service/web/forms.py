@@ -87,7 +87,9 @@ class Fields:
     def chosen(self) -> Received:
         """What was sent, without files that were not chosen."""
         assert self.received is not None
-        return replace(self.received, files={name: path for name in self.files if (path := self.file(name)) is not None})
+        return replace(
+            self.received, files={name: path for name in self.files if (path := self.file(name)) is not None}
+        )
 
 
 def _rejected(problem: str, expected: str) -> QueryRejected:

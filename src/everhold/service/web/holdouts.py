@@ -133,4 +133,3 @@ def publish(name: HoldoutName, holdouts: Holdouts, visitor: Steward, published: 
 def figure(pictures: Pictures, key: Any, sketch: Sketch, at: str) -> dict[str, Any]:
     """A picture as templates show it: there, or asked for again at its own address."""
     return {"sketch": sketch, "status": pictures.status(key, sketch), "at": at}
-
