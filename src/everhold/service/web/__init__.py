@@ -9,7 +9,7 @@ from starlette.staticfiles import StaticFiles
 
 from everhold.certificate.page import ARTICLE_STYLE
 from everhold.charts import page_style
-from everhold.service.web import asking, certificates, competitions, gates, holdouts, planner
+from everhold.service.web import asking, certificates, competitions, gates, holdouts, planner, stewards
 from everhold.service.web.faults import add_fault_pages
 from everhold.service.web.pictures import Pictures
 from everhold.service.web.published import Publications
@@ -22,6 +22,7 @@ __all__ = ["add_pages"]
 
 _ROUTERS = (
     holdouts.router, asking.router, competitions.router, gates.router, certificates.router, planner.router,
+    stewards.router,
 )  # fmt: skip
 _HOUSE_STYLE = f"{ARTICLE_STYLE}\n{page_style('figure.chart')}"
 
@@ -38,10 +39,10 @@ def add_pages(app: FastAPI, *, api: str) -> None:
     """Let an app have pages beside its API.
 
     Args:
-        app: With its holdouts, and with its handlers of errors.
+        app: With its holdouts, its people, and its handlers of errors.
         api: Path of the API.
     """
-    app.state.pictures, app.state.published = Pictures(), Publications()
+    app.state.pictures, app.state.published = Pictures(), Publications(app.state.people.records)
     for router in (assets, *_ROUTERS):
         app.include_router(router, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")

@@ -10,6 +10,7 @@ from everhold.errors import EverholdError, QueryRejected
 from everhold.questions import DETAILS, KINDS, Kind
 from everhold.questions import Form as Written
 from everhold.service.api.contract import HoldoutName, check_predictions_allowed, warned_of
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Analyst
 from everhold.service.web.forms import ENDINGS, Fields, Form
@@ -53,6 +54,7 @@ def ask(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Analys
             )  # fmt: skip
     except EverholdError as fault:
         return _page(request, view, fields, kind, fault=fault.message, status=422)
+    noted(request, "ask", outcome=getattr(answer, "source", kind))
     return _page(request, View.of(holdouts, name, visitor), fields, kind, answer=answer, warned=warned)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from fastapi.responses import RedirectResponse
 
@@ -59,7 +58,7 @@ def _as_page(request: Request, response: Response) -> Response:
     """A problem document as a page; whoever is not logged in is sent to where one can."""
     status = response.status_code
     if status == 401 and request.method == "GET":
-        return RedirectResponse(f"/login?{urlencode({'then': request.url.path})}", 303)
+        return RedirectResponse("/login", 303)
     try:
         said = json.loads(bytes(response.body)).get("detail", "")
     except ValueError:

@@ -26,7 +26,7 @@ __all__ = ["figure", "router"]
 
 router = APIRouter()
 
-_LATEST = 50
+_LATEST = 25
 _FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by proof", "its score"), strict=True))
 
 
@@ -120,14 +120,6 @@ def picture(
         raise HoldoutNotFound("there is no such picture; expected one that the holdout's page shows; go back to it")
     made = figure(pictures, view.key, sketches[kind], place("holdouts", name, "pictures", kind))
     return page(request, "figure.html", figure=made)
-
-
-@router.post("/holdouts/{name}/publish")
-def publish(name: HoldoutName, holdouts: Holdouts, visitor: Steward, published: Published, fields: Form) -> Response:
-    """Let everybody see a competition's public page, or nobody any more."""
-    View.of(holdouts, name, visitor)
-    published.put(name, fields.ticked("public"))
-    return RedirectResponse(place("holdouts", name), 303)
 
 
 def figure(pictures: Pictures, key: Any, sketch: Sketch, at: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
@@ -56,8 +57,7 @@ def _planned(pictures: Any, wish: _Wish) -> dict[str, Any]:
     shared: dict[str, Any] = {"wish": wish, "against": _AGAINST, "most": _MOST, "sliders": _sliders(wish)}
     asked = {"rows": wish.rows, "queries": wish.queries, "overfits": wish.overfits, "confidence": wish.confidence}
     try:
-        with warnings_collected() as warned:
-            found = plan(**asked)
+        found, warned = _plan(wish._replace(against=""))
     except ValueError as fault:
         return {**shared, "fault": str(fault), "plan": None, "lines": [], "picture": None, "warned": []}
     sketch = Sketch(
@@ -69,8 +69,16 @@ def _planned(pictures: Any, wish: _Wish) -> dict[str, Any]:
     lines = sorted((line for line in found.lines if line.radius is not None), key=_width)[:_LINES]
     return {
         **shared, "fault": "", "plan": found, "lines": lines, "picture": figure(pictures, wish, sketch, at),
-        "warned": [str(warning) for warning in warned],
+        "warned": warned,
     }  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _plan(wish: _Wish) -> tuple[Plan, list[str]]:
+    """A plan, which takes a while, and what it warns of."""
+    with warnings_collected() as warned:
+        found = plan(rows=wish.rows, queries=wish.queries, overfits=wish.overfits, confidence=wish.confidence)
+    return found, [str(warning) for warning in warned]
 
 
 @router.get("/plan/picture")
