@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Response
 from starlette.staticfiles import StaticFiles
@@ -26,13 +26,25 @@ _ROUTERS = (
 )  # fmt: skip
 _HOUSE_STYLE = f"{ARTICLE_STYLE}\n{page_style('figure.chart')}"
 
+_KEPT = "public, max-age=3600"
+
 assets = APIRouter()
 
 
 @assets.get("/assets/house.css")
 def house_style() -> Response:
     """How certificates and pictures look, in the words of those who make them."""
-    return Response(_HOUSE_STYLE, media_type="text/css", headers={"Cache-Control": "max-age=3600"})
+    return Response(_HOUSE_STYLE, media_type="text/css", headers={"cache-control": _KEPT})
+
+
+class _Files(StaticFiles):
+    """Our own files, which browsers may keep for a while."""
+
+    def file_response(self, *arguments: Any, **more: Any) -> Response:
+        """A file, for whoever has not kept it."""
+        response = super().file_response(*arguments, **more)
+        response.headers["cache-control"] = _KEPT
+        return response
 
 
 def add_pages(app: FastAPI, *, api: str) -> None:
@@ -45,5 +57,5 @@ def add_pages(app: FastAPI, *, api: str) -> None:
     app.state.pictures, app.state.published = Pictures(), Publications(app.state.people.records)
     for router in (assets, *_ROUTERS):
         app.include_router(router, include_in_schema=False)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/static", _Files(directory=STATIC), name="static")
     add_fault_pages(app, api=api)

@@ -102,13 +102,17 @@ class Drawer:
                 )  # fmt: skip
             return self._process
 
-    def close(self) -> None:
-        """End the process."""
+    def stop(self) -> None:
+        """End the process, also while it draws; there will be no other."""
         with self._lock:
             self._closed = True
             if self._process is not None:
                 self._process.kill()
-                self._end()
+
+    def close(self) -> None:
+        """Forget the process, once nobody waits for it."""
+        self.stop()
+        self._end()
 
     def _end(self) -> None:
         if self._process is not None:
@@ -167,8 +171,9 @@ class Pictures:
     def close(self) -> None:
         """Draw no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._drawer.close()
+        self._drawer.stop()
         self._thread.shutdown()
+        self._drawer.close()
 
 
 def _of_request(request: Request) -> Pictures:

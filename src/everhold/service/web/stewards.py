@@ -1,4 +1,4 @@
-"""Pages for stewards: who may come in, what was done, who may spend what, what everybody sees, and the end of a study."""
+"""Pages for stewards: who may come in and spend what, what was done, what everybody sees, the end of a study."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _wish(fields: Fields) -> Wish:
         )  # fmt: skip
     except (ValidationError, ValueError):
         raise QueryRejected(
-            "the form cannot be used; expected a name of at most 100 characters, one of the roles, and a number of days; "
+            "the form cannot be used; expected a name of at most 100 characters, a role, and a number of days; "
             "nothing was made"
         ) from None
 
@@ -83,9 +83,10 @@ def _tokens(
     request: Request, visitor: Visitor, people: People, holdouts: OpenHoldouts, *, fields: Fields | None = None,
     made: Any = None, fault: str = "",
 ) -> Response:  # fmt: skip
+    names = [each["name"] for each in listed(holdouts, visitor)]
     return page(
         request, "tokens.html", status=422 if fault else 200, tokens=api.tokens(visitor, people)["tokens"], made=made,
-        fault=fault, fields=fields or Fields(), roles=list(Role), names=[each["name"] for each in listed(holdouts, visitor)],
+        fault=fault, fields=fields or Fields(), roles=list(Role), names=names,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What the page of a holdout shows, to whom: everything to stewards, their own to analysts, what is public to viewers."""
+"""What the page of a holdout shows: to stewards everything, to analysts their own, to viewers what is public."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ class View:
             yield self._estimates([row for row in drawn if row["estimate"] is not None])
         if self._influences:
             yield Sketch(
-                "influence", "How far rows reach", "Influence of a row on rows at a distance, in nats, on a logarithmic "
-                f"scale, for distances from 1 to {_DISTANCES}.",
+                "influence", "How far rows reach", "Influence of a row on rows at a distance, in nats, on a "
+                f"logarithmic scale, for distances from 1 to {_DISTANCES}.",
                 "What one row says of another falls with the distance between them.",
                 lambda: {"dependence": self.status["dependence"]},
             )  # fmt: skip
@@ -207,7 +207,8 @@ class View:
         promotions = sum(len(gate["steps"]) for gate in gates)
         return Sketch(
             "gates", "The staircase", f"{promotions:,} promotions along the ledger; every step is proved to be better "
-            "than the one below it.", "A step up is a promotion. Flat stretches are challengers of which nothing is proved.",
+            "than the one below it.",
+            "A step up is a promotion. Flat stretches are challengers of which nothing is proved.",
             lambda: {"steps": steps, "last": max(self.status["ledger_head"]["sequence"], 1)},
         )  # fmt: skip
 

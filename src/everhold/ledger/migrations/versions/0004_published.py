@@ -20,3 +20,8 @@ def upgrade() -> None:
         sa.Column("by", sa.Text, nullable=False),
         sqlite_strict=True,
     )
+
+
+def downgrade() -> None:
+    """Refused: the ledger beside it has no way back."""
+    raise NotImplementedError("the ledger cannot be downgraded; restore a backup instead")
