@@ -374,6 +374,11 @@ class Holdout:
         """What is left of the budget, by name; for an analyst, what is left to them."""
         return self._desk.remaining(self._desk.data())
 
+    @property
+    def planned(self) -> dict[str, int]:
+        """What was there at the beginning, by name as in `remaining`; for an analyst, what was allotted to them."""
+        return self._desk.whole(self._desk.data())
+
     def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
         """Let a named analyst spend a part of the budget, and no more; an act of the steward, kept in the ledger.
 

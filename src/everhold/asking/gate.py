@@ -111,6 +111,10 @@ class Gate:
             "confidence": self._desk.promise.confidence,
         })  # fmt: skip
 
+    def promotions(self) -> list[dict[str, Any]]:
+        """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
+        return _promotions(self._desk.entries(self._desk.head().sequence)).get(self._name, [])
+
     def _ready(self, challenger: Candidate, gate: GateAccount) -> Challenge:
         desk, champion = self._desk, self._champions.find(gate.champion)
         public = None
@@ -153,18 +157,24 @@ def described_gate(gate: GateAccount) -> dict[str, Any]:
 
 def certified_gates(accounts: Accounts, entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """All gates with their promotions, as a certificate lists them; margins in the metric's units."""
-    promotions: dict[str, list[dict[str, Any]]] = {name: [] for name in accounts.gates.by_name}
+    promotions = _promotions(entries)
+    named = ("gate", "metric", "margin", "limit", "challenges")
+    return [
+        {**{name: described_gate(gate)[name] for name in named}, "first": gate.first,
+         "promotions": promotions.get(gate.name, [])}
+        for gate in accounts.gates.by_name.values()
+    ]  # fmt: skip
+
+
+def _promotions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
+    """By gate, in order."""
+    found: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         if entry.answer["source"] == PROMOTED:
             said = entry.description
             promoted = {"sequence": entry.sequence, "challenger": said["challenger"], "over": said["champion"]}
-            promotions[said["gate"]].append(promoted)
-    named = ("gate", "metric", "margin", "limit", "challenges")
-    return [
-        {**{name: described_gate(gate)[name] for name in named}, "first": gate.first,
-         "promotions": promotions[gate.name]}
-        for gate in accounts.gates.by_name.values()
-    ]  # fmt: skip
+            found.setdefault(said["gate"], []).append(promoted)
+    return found
 
 
 def open_gate(

@@ -11,7 +11,7 @@ from everhold.display import rounded
 if TYPE_CHECKING:
     from everhold.asking.leaderboard import Leaderboard, Standing
 
-__all__ = ["render_page"]
+__all__ = ["board_table", "render_page"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _WIDTH, _MARGIN, _HEIGHT = 400.0, 8.0, 22.0  # of a row's picture, in its own units
@@ -53,11 +53,6 @@ def render_page(board: Leaderboard) -> str:
     """The whole page; the same leaderboard always gives the same text."""
     state = "final leaderboard" if board.final else "leaderboard"
     title = html.escape(f"{board.holdout}: {state}")
-    scale = _Scale.of(board)
-    rows = "\n".join(
-        _row(standing, scale, first=place == 0 or board.standings[place - 1].rank != standing.rank)
-        for place, standing in enumerate(board.standings)
-    )
     summary = f"<p>{html.escape(board.summary())}</p>" if board.summary() else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -65,9 +60,19 @@ def render_page(board: Leaderboard) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
         f'<header>\n<p class="kind">everhold · {state}</p>\n<h1>{html.escape(board.holdout)}</h1>\n</header>\n'
-        f"{summary}\n<table>\n<thead><tr>{_head(board, scale)}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>\n"
+        f"{summary}\n{board_table(board)}\n"
         f'<p class="soft">{html.escape(board.explain())}</p>\n</main>\n</body>\n</html>\n'
     )
+
+
+def board_table(board: Leaderboard) -> str:
+    """The table alone, for pages that have a style for it."""
+    scale = _Scale.of(board)
+    rows = "\n".join(
+        _row(standing, scale, first=place == 0 or board.standings[place - 1].rank != standing.rank)
+        for place, standing in enumerate(board.standings)
+    )
+    return f"<table>\n<thead><tr>{_head(board, scale)}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
 
 
 class _Scale:
@@ -92,9 +97,10 @@ def _head(board: Leaderboard, scale: _Scale | None) -> str:
     better = "higher is better" if board.higher_is_better else "lower is better"
     drawn = "" if scale is None else f"{rounded(scale.low)} to {rounded(scale.high)}"
     return (
-        '<th class="number">place</th><th>team</th>'
-        f'<th class="number">{html.escape(board.metric)}<br>({better})</th>'
-        f'<th class="interval">interval</th><th class="picture">{drawn}</th><th class="number">submissions</th>'
+        '<th class="number" scope="col">place</th><th scope="col">team</th>'
+        f'<th class="number" scope="col">{html.escape(board.metric)}<br>({better})</th>'
+        f'<th class="interval" scope="col">interval</th><th class="picture" scope="col">{drawn or "picture"}</th>'
+        '<th class="number" scope="col">submissions</th>'
     )
 
 

@@ -19,7 +19,7 @@ from everhold.mechanisms import MECHANISMS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Block", "outline", "render_fragment", "render_page"]
+__all__ = ["ARTICLE_STYLE", "Block", "outline", "render_article", "render_fragment", "render_page"]
 
 _LABELS = {
     "id": "identifier of the holdout",
@@ -350,6 +350,9 @@ _STYLE = """
   .everhold-certificate dl, .everhold-certificate p, .everhold-certificate li { break-inside: avoid; }
 }
 """
+ARTICLE_STYLE = _STYLE + FIRST_PAGE_STYLE
+"""What `render_article` needs, with or without a first page."""
+
 _PAGE_STYLE = """@page { size: A4; margin: 18mm 17mm 20mm; }
 html { color-scheme: light dark; background: #ffffff; }
 body { margin: 0; }
@@ -373,13 +376,15 @@ def render_page(document: Mapping[str, Any]) -> str:
 
 def render_fragment(document: Mapping[str, Any]) -> str:
     """The body of the page with its style, for notebooks and other pages."""
-    blocks = outline(document)
-    sections = "\n".join(_section(number, block) for number, block in enumerate(blocks, 1))
-    style, first = _STYLE, ""
-    if SUMMARY in document:
-        style, first = _STYLE + FIRST_PAGE_STYLE, f"{first_page(document)}\n"
-    body = f"{_header(document)}\n{first}{sections}"
-    return f'<style>{style}</style>\n<article class="everhold-certificate">\n{body}\n</article>'
+    style = _STYLE + FIRST_PAGE_STYLE if SUMMARY in document else _STYLE
+    return f"<style>{style}</style>\n{render_article(document)}"
+
+
+def render_article(document: Mapping[str, Any]) -> str:
+    """The body of the page alone, for pages that hold `ARTICLE_STYLE`."""
+    sections = "\n".join(_section(number, block) for number, block in enumerate(outline(document), 1))
+    first = f"{first_page(document)}\n" if SUMMARY in document else ""
+    return f'<article class="everhold-certificate">\n{_header(document)}\n{first}{sections}\n</article>'
 
 
 def _header(document: Mapping[str, Any]) -> str:

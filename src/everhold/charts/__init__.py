@@ -28,6 +28,7 @@ __all__ = [
     "html_page",
     "line_width",
     "mechanism_labels",
+    "page_style",
     "save_chart",
     "styled",
     "svg_text",
@@ -139,6 +140,19 @@ def mechanism_labels(**more: str) -> str:
     known = {name: kind.legend for name, kind in MECHANISMS.items() if kind.legend} | more
     cases = (f"datum.label == '{name}' ? '{name} ({remark})' : " for name, remark in known.items())
     return "".join(cases) + "datum.label"
+
+
+def page_style(selector: str) -> str:
+    """Rules by which pictures within a page follow its colour scheme, whoever chose it: the reader or the system.
+
+    Args:
+        selector: Of what holds the pictures.
+    """
+    return "".join(
+        f'{selector} [{what}="{light}"]{{{what}:light-dark({light},{dark})}}\n'
+        for light, dark in _DARK.items()
+        for what in ("fill", "stroke")
+    )
 
 
 def svg_text(chart: alt.TopLevelMixin, *, title: str) -> str:

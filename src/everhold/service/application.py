@@ -25,6 +25,7 @@ from everhold.service.problems import add_problems
 from everhold.service.recognition import Recognition
 from everhold.service.sessions import Sessions
 from everhold.service.tables import Records
+from everhold.service.web import add_pages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -56,6 +57,7 @@ def make_app(settings: Settings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with agents.running():
             yield
+        app.state.pictures.close()
         holdouts.close()
         store.close()
 
@@ -71,6 +73,7 @@ def make_app(settings: Settings) -> FastAPI:
     for router in ROOT:
         app.include_router(router)
     app.router.routes.append(agents.route)
+    add_pages(app, api=API)
     return app
 
 

@@ -7,15 +7,15 @@ that somebody else knows.
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Form, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import RedirectResponse, Response
 
 from everhold.service.audit import noted
 from everhold.service.limits import Buckets, client_of, too_many
 from everhold.service.sessions import Sessions, cookie_name, give_cookie, take_cookie
+from everhold.service.web.rendering import page
 
 if TYPE_CHECKING:
     from everhold.service.people import Token
@@ -25,17 +25,6 @@ __all__ = ["DOORS", "logged_in", "logged_out"]
 DOORS = APIRouter(include_in_schema=False)
 
 _LONGEST = 200
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title} - everhold</title></head>
-<body><main><h1>{title}</h1>{body}</main></body></html>
-"""
-_FORM = """<form method="post" action="/login">
-<label for="token">Token</label>
-<input id="token" name="token" type="password" autocomplete="off" required autofocus>
-<button>Log in</button></form>"""
-_BUTTON = '<form method="post" action="/login/{link}"><button autofocus>Log in</button></form>'
-_WRONG = "<p role='alert'>{why} Ask the steward for another one.</p>"
 _WRONG_TOKEN = "This token lets nobody in: it is wrong, expired or revoked."
 _WRONG_LINK = "This link cannot be used: it was used already, or is older than 15 minutes."
 
@@ -70,29 +59,29 @@ def logged_out(request: Request) -> Response:
 
 
 @DOORS.get("/login")
-def ask_for_token() -> Response:
+def ask_for_token(request: Request) -> Response:
     """A page that asks for a token."""
-    return _page("Log in", _FORM)
+    return _page(request)
 
 
 @DOORS.post("/login")
 def take_token(request: Request, token: Annotated[str, Form(max_length=_LONGEST)] = "") -> Response:
     """Log in with a token."""
     found = _of(request).people.recognise(token.strip())
-    return logged_in(request, found) if found is not None else _refused(request, _WRONG_TOKEN, _FORM)
+    return logged_in(request, found) if found is not None else _refused(request, _WRONG_TOKEN)
 
 
 @DOORS.get("/login/{link}")
-def show_link(link: str) -> Response:
+def show_link(request: Request, link: str) -> Response:
     """A page with a button, which uses the link; the page itself does not look at it."""
-    return _page("Log in", _BUTTON.format(link=escape(link)))
+    return _page(request, link=link)
 
 
 @DOORS.post("/login/{link}")
 def take_link(request: Request, link: str) -> Response:
     """Log in with a link, which is used up."""
     found = _of(request).people.use_link(link)
-    return logged_in(request, found) if found is not None else _refused(request, _WRONG_LINK, "")
+    return logged_in(request, found) if found is not None else _refused(request, _WRONG_LINK, form=False)
 
 
 @DOORS.post("/logout")
@@ -106,7 +95,7 @@ def _of(request: Request) -> Sessions:
     return sessions
 
 
-def _refused(request: Request, why: str, form: str) -> Response:
+def _refused(request: Request, why: str, *, form: bool = True) -> Response:
     """The same page for whatever was wrong with it."""
     failures: Buckets = request.app.state.failures
     noted(request, "login", outcome="refused")
@@ -115,8 +104,8 @@ def _refused(request: Request, why: str, form: str) -> Response:
         refusal = too_many(wait)
         assert isinstance(refusal, Response)
         return refusal
-    return _page("Log in", _WRONG.format(why=escape(why)) + form, status=401)
+    return _page(request, why=why, form=form, status=401)
 
 
-def _page(title: str, body: str, *, status: int = 200) -> Response:
-    return HTMLResponse(_PAGE.format(title=title, body=body), status)
+def _page(request: Request, *, link: str = "", why: str = "", form: bool = True, status: int = 200) -> Response:
+    return page(request, "login.html", link=link, why=why, form=form, status=status)

@@ -1,0 +1,89 @@
+"""The page of a holdout's gates: promotions as a staircase, a new gate, a challenge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request, Response
+
+from everhold.errors import EverholdError, QueryRejected
+from everhold.sealing.competition import METRICS
+from everhold.service.api.contract import HoldoutName, check_predictions_allowed, warned_of
+from everhold.service.open_holdouts import Holdouts
+from everhold.service.visitors import Analyst, Steward, Viewer
+from everhold.service.web.forms import ENDINGS, Fields, Form
+from everhold.service.web.holdouts import figure
+from everhold.service.web.pictures import Gallery
+from everhold.service.web.rendering import page, place
+from everhold.service.web.views import View
+
+if TYPE_CHECKING:
+    from everhold.service.web.pictures import Pictures
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_FILE = "predictions"
+_LATEST = 30
+
+
+@router.get("/holdouts/{name}/gates")
+def gates(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Viewer, pictures: Gallery) -> Response:
+    """All gates, and what every promotion proves."""
+    return _page(request, View.of(holdouts, name, visitor), pictures)
+
+
+@router.post("/holdouts/{name}/gates")
+def open_gate(
+    request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Steward, pictures: Gallery, fields: Form
+) -> Response:
+    """Open a gate with its first champion."""
+    view, fault = View.of(holdouts, name, visitor), ""
+    try:
+        with warned_of():
+            view.whole.gate(
+                fields.text("metric") or "accuracy", champion=_candidate(view, fields),
+                margin=fields.number("margin", 0.0) or 0.0, challenges=fields.whole("challenges"),
+                name=fields.text("gate") or "gate",
+            )  # fmt: skip
+    except EverholdError as reason:
+        fault = reason.message
+    return _page(request, View.of(holdouts, name, visitor), pictures, fault=fault)
+
+
+@router.post("/holdouts/{name}/gates/challenge")
+def challenge(
+    request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Analyst, pictures: Gallery, fields: Form
+) -> Response:
+    """Let a challenger try."""
+    view, fault, verdict = View.of(holdouts, name, visitor), "", None
+    try:
+        with warned_of():
+            gate = holdouts.asked_by(name, visitor).gate(name=fields.text("gate") or "gate")
+            verdict = gate.challenge(_candidate(view, fields))
+    except EverholdError as reason:
+        fault = reason.message
+    return _page(request, View.of(holdouts, name, visitor), pictures, fault=fault, verdict=verdict)
+
+
+def _candidate(view: View, fields: Fields) -> Any:
+    """What a form proposes: a rule, or a table of predictions."""
+    schema, rule, chosen = view.whole.schema, fields.some("rule"), fields.chosen
+    check_predictions_allowed(schema, view.visitor, *({"file": name} for name in chosen.files))
+    table = chosen.tables(schema).get(_FILE)
+    if (rule is None) == (table is None):
+        found = "neither of them" if rule is None else "both"
+        raise QueryRejected(f"there is {found}; expected a rule or a file of predictions; nothing was charged")
+    return rule if table is None else table
+
+
+def _page(request: Request, view: View, pictures: Pictures, *, fault: str = "", verdict: Any = None) -> Response:
+    found = view.gates()
+    stairs = None
+    if found:
+        stairs = figure(pictures, view.key, view.staircase(found), place("holdouts", view.name, "pictures", "gates"))
+    return page(
+        request, "gates.html", status=422 if fault else 200, view=view, gates=found, stairs=stairs, fault=fault,
+        verdict=verdict, endings=ENDINGS, metrics=METRICS[:-1], challenges=view.challenges()[:_LATEST], tab="gates",
+    )  # fmt: skip

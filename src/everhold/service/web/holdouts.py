@@ -1,0 +1,127 @@
+"""Pages about holdouts: all of them, a new one, and one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
+
+from everhold.dependence import Groups
+from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected
+from everhold.mechanisms import answering
+from everhold.sealing.competition import FEEDBACK, METRICS
+from everhold.service.api.contract import HoldoutName, warned_of
+from everhold.service.api.holdouts import Settings, listed, seal
+from everhold.service.open_holdouts import Holdouts
+from everhold.service.visitors import Steward, Viewer
+from everhold.service.web.forms import ENDINGS, Fields, Form
+from everhold.service.web.pictures import Gallery, Pictures, Sketch
+from everhold.service.web.published import Published
+from everhold.service.web.rendering import page, place
+from everhold.service.web.views import SAID_OF, View
+
+__all__ = ["figure", "router"]
+
+router = APIRouter()
+
+_LATEST = 25
+_FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by proof", "its score"), strict=True))
+
+
+@router.get("/")
+def home() -> Response:
+    """Where everybody begins."""
+    return RedirectResponse(place("holdouts"), 303)
+
+
+@router.get("/holdouts")
+def every_holdout(request: Request, holdouts: Holdouts, visitor: Viewer) -> Response:
+    """All holdouts that a visitor may see."""
+    views = [View.of(holdouts, each["name"], visitor) for each in listed(holdouts, visitor)]
+    return page(request, "holdouts.html", views=views)
+
+
+@router.get("/holdouts/new")
+def new_holdout(request: Request, _: Steward) -> Response:
+    """The form for a new one."""
+    return _form(request, Fields())
+
+
+@router.post("/holdouts/new")
+def create(request: Request, holdouts: Holdouts, visitor: Steward, fields: Form) -> Response:
+    """Seal rows."""
+    try:
+        with warned_of():
+            settings = _settings(fields)
+            seal(holdouts, visitor, settings, fields.chosen)
+    except EverholdError as fault:
+        return _form(request, fields, fault=fault.message, status=422)
+    return RedirectResponse(place("holdouts", settings.name), 303)
+
+
+def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 200) -> Response:
+    return page(
+        request, "new_holdout.html", status=status, fields=fields, fault=fault, endings=ENDINGS,
+        mechanisms=sorted(answering()), feedback=_FEEDBACK, metrics=METRICS[:-1],
+    )  # fmt: skip
+
+
+def _settings(fields: Fields) -> Settings:
+    """What a form says of a new holdout.
+
+    Raises:
+        HoldoutRejected: If it cannot be meant. Nothing was created.
+    """
+    texts = {name: fields.some(name) for name in ("name", "label", "row_id", "mechanism", "feedback", "metric")}
+    wholes = {name: fields.whole(name) for name in ("queries", "overfits", "teams", "submissions")}
+    wish: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
+    wish["confidence"] = (fields.number("confidence", 95.0) or 0.0) / 100.0
+    wish["features"] = "public" if fields.ticked("features_public") else "sealed"
+    if (groups := fields.some("groups")) is not None:
+        wish["dependence"] = Groups(groups).to_dict()
+    if "feedback" in wish:
+        wish.pop("queries", None)
+    try:
+        return Settings(**wish)
+    except ValidationError as fault:
+        wrong = ", ".join(dict.fromkeys(str(error["loc"][0]) for error in fault.errors()))
+        raise HoldoutRejected(
+            f"the form cannot be used: see {wrong}; expected what it says beside each field; nothing was created"
+        ) from None
+
+
+@router.get("/holdouts/{name}")
+def one_holdout(
+    request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Viewer, pictures: Gallery, published: Published
+) -> Response:
+    """What is promised, what is left, and what was answered."""
+    view = View.of(holdouts, name, visitor)
+    figures = {
+        kind: figure(pictures, view.key, sketch, place("holdouts", name, "pictures", kind))
+        for kind, sketch in view.sketches().items()
+    }
+    return page(
+        request, "holdout.html", view=view, figures=figures, latest=list(reversed(view.rows))[:_LATEST],
+        said_of=SAID_OF, published=published.of(name), tab="overview",
+    )  # fmt: skip
+
+
+@router.get("/holdouts/{name}/pictures/{kind}")
+def picture(
+    request: Request, name: HoldoutName, kind: str, holdouts: Holdouts, visitor: Viewer, pictures: Gallery
+) -> Response:
+    """A picture alone, for the page that waits for it."""
+    view = View.of(holdouts, name, visitor)
+    gates = view.gates()
+    sketches = view.sketches() | ({"gates": view.staircase(gates)} if gates else {})
+    if kind not in sketches:
+        raise HoldoutNotFound("there is no such picture; expected one that the holdout's page shows; go back to it")
+    made = figure(pictures, view.key, sketches[kind], place("holdouts", name, "pictures", kind))
+    return page(request, "figure.html", figure=made)
+
+
+def figure(pictures: Pictures, key: Any, sketch: Sketch, at: str) -> dict[str, Any]:
+    """A picture as templates show it: there, or asked for again at its own address."""
+    return {"sketch": sketch, "status": pictures.status(key, sketch), "at": at}

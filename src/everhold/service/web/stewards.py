@@ -1,0 +1,168 @@
+"""Pages for stewards: who may come in and spend what, what was done, what everybody sees, the end of a study."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
+
+from everhold.errors import EverholdError, QueryRejected
+from everhold.service.api import tokens as api
+from everhold.service.api.contract import HoldoutName, warned_of
+from everhold.service.api.holdouts import listed
+from everhold.service.api.tokens import Everybody, Wish
+from everhold.service.audit import noted
+from everhold.service.open_holdouts import Holdouts, OpenHoldouts
+from everhold.service.people import People
+from everhold.service.visitors import Role, Steward, Visitor
+from everhold.service.web.forms import Fields, Form
+from everhold.service.web.published import Published
+from everhold.service.web.rendering import page, place
+from everhold.service.web.views import View
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_ACTS = 50
+
+
+@router.get("/tokens")
+def tokens(request: Request, visitor: Steward, people: Everybody, holdouts: Holdouts) -> Response:
+    """All tokens, without their secrets."""
+    return _tokens(request, visitor, people, holdouts)
+
+
+@router.post("/tokens")
+def make_token(request: Request, visitor: Steward, people: Everybody, holdouts: Holdouts, fields: Form) -> Response:
+    """Make a token, and show its secret this once."""
+    try:
+        with warned_of():
+            made = api.make(_wish(fields), request, visitor, people, holdouts)
+    except EverholdError as fault:
+        return _tokens(request, visitor, people, holdouts, fields=fields, fault=fault.message)
+    return _tokens(request, visitor, people, holdouts, made=made)
+
+
+@router.post("/tokens/{identifier}/revoke")
+def revoke_token(identifier: str, request: Request, visitor: Steward, people: Everybody, _: Form) -> Response:
+    """Take a token back."""
+    api.revoke(identifier, request, visitor, people)
+    return RedirectResponse(place("tokens"), 303)
+
+
+def _wish(fields: Fields) -> Wish:
+    """The token that a form describes.
+
+    Raises:
+        QueryRejected: If it cannot be meant. Nothing was made.
+    """
+    named = [name.strip() for name in fields.text("holdouts").split(",") if name.strip()]
+    questions = fields.whole("questions")
+    allotments = {} if questions is None else {name: {"questions": questions} for name in named}
+    if questions is not None and not named:
+        raise QueryRejected(
+            "there are questions to spend and no holdout to spend them on; expected the names of holdouts; name them, "
+            "or leave the questions out; nothing was made"
+        )
+    try:
+        return Wish(
+            name=fields.text("name"), role=Role(fields.text("role") or Role.ANALYST.value), holdouts=named or None,
+            days=fields.number("days"), allotments=allotments,
+        )  # fmt: skip
+    except (ValidationError, ValueError):
+        raise QueryRejected(
+            "the form cannot be used; expected a name of at most 100 characters, a role, and a number of days; "
+            "nothing was made"
+        ) from None
+
+
+def _tokens(
+    request: Request, visitor: Visitor, people: People, holdouts: OpenHoldouts, *, fields: Fields | None = None,
+    made: Any = None, fault: str = "",
+) -> Response:  # fmt: skip
+    names = [each["name"] for each in listed(holdouts, visitor)]
+    return page(
+        request, "tokens.html", status=422 if fault else 200, tokens=api.tokens(visitor, people)["tokens"], made=made,
+        fault=fault, fields=fields or Fields(), roles=list(Role), names=names,
+    )  # fmt: skip
+
+
+@router.get("/audit")
+def audit(
+    request: Request, visitor: Steward, before: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None
+) -> Response:
+    """Who did what, newest first."""
+    acts = request.app.state.audit.page(visitor, before=before, limit=_ACTS)
+    return page(request, "audit.html", acts=acts, older=acts[-1]["number"] if len(acts) == _ACTS else None)
+
+
+@router.post("/holdouts/{name}/allot")
+def allot(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Steward, fields: Form) -> Response:
+    """Let an analyst spend a part of the budget."""
+    view, questions = View.of(holdouts, name, visitor), fields.whole("questions")
+    if questions is None:
+        raise QueryRejected("the number of questions is missing; expected a whole number; nothing was changed")
+    with warned_of():
+        view.whole.allot(fields.text("analyst"), questions=questions, charges=fields.whole("charges"))
+    noted(request, "allot")
+    return RedirectResponse(place("holdouts", name) + "#allotted", 303)
+
+
+@router.post("/holdouts/{name}/publish")
+def publish(
+    request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Steward, published: Published, fields: Form
+) -> Response:
+    """Let everybody see a competition's public page, or nobody any more."""
+    view, public = View.of(holdouts, name, visitor), fields.ticked("public")
+    if public and view.competition is None:
+        raise QueryRejected(
+            "this holdout is no competition, and has no public page; expected one that takes submissions; nothing was "
+            "changed"
+        )
+    published.put(name, public=public, by=visitor.name)
+    noted(request, "publish" if public else "hide")
+    return RedirectResponse(place("holdouts", name) + "#steward", 303)
+
+
+@router.get("/holdouts/{name}/unseal")
+def ask_to_unseal(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Steward) -> Response:
+    """What unsealing tells, and who would lose their promise."""
+    return _unseal(request, View.of(holdouts, name, visitor))
+
+
+@router.post("/holdouts/{name}/unseal")
+def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Steward, fields: Form) -> Response:
+    """End the study."""
+    view = View.of(holdouts, name, visitor)
+    if fields.text("confirm") != name:
+        fault = (
+            f"that is not the holdout's name; expected {name!r}, because unsealing cannot be undone; nothing was told "
+            "or changed"
+        )
+        return _unseal(request, view, fault=fault)
+    try:
+        with warned_of():
+            told = view.whole.unseal()
+    except EverholdError as reason:
+        return _unseal(request, view, fault=reason.message)
+    noted(request, "unseal")
+    return _unseal(request, View.of(holdouts, name, visitor), told=told)
+
+
+def _unseal(request: Request, view: View, *, told: Any = None, fault: str = "") -> Response:
+    """The page, with what was told once the study is over: it is told again for nothing."""
+    losing: list[str] = []
+    why_not = ""
+    try:
+        with warned_of():
+            losing = view.whole.losing_their_promise()
+            told = view.whole.unseal() if told is None and view.status["closed"] else told
+    except EverholdError as reason:
+        why_not = reason.message
+    return page(
+        request, "unseal.html", status=422 if fault else 200, view=view, losing=losing, why_not=why_not, told=told,
+        fault=fault, tab="unseal",
+    )  # fmt: skip
