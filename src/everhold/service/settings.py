@@ -15,11 +15,13 @@ class Settings:
         storage: URL of the storage.
         address: Under which it is reached from outside, without a path, such as ``"https://holdout.example"``.
         most_bytes: Of the body of a request; more is refused before it is read.
+        internal_webhooks: Whether webhooks may go to addresses of the inner network, and by http to this machine.
     """
 
     storage: str
     address: str = "http://127.0.0.1:8000"
     most_bytes: int = 2**30
+    internal_webhooks: bool = False
 
     @property
     def secure(self) -> bool:
