@@ -34,7 +34,9 @@ def test_a_promotion_and_the_end_are_told():
     assert events[0].facts["gate"] == "g"
 
 
-@pytest.mark.parametrize(("left", "expected"), [(11, []), (10, [Kind.LOW]), (1, [Kind.LOW]), (0, [Kind.LOW, Kind.SPENT])])
+@pytest.mark.parametrize(
+    ("left", "expected"), [(11, []), (10, [Kind.LOW]), (1, [Kind.LOW]), (0, [Kind.LOW, Kind.SPENT])]
+)
 def test_a_count_is_low_from_a_tenth_on(left, expected):
     assert kinds(news(counts=[Count("questions", left, 100)]))[0] == expected
 

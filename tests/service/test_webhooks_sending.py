@@ -29,7 +29,9 @@ def send(url, sender=SENDER):
 
 def test_it_is_signed_as_standard_webhooks_says():
     # made with the package standardwebhooks 1.1.0
-    signed = signed_headers(SECRET, delivery="msg_p5jXN8AQM9LWM0D4loKWxJek", at=1_614_265_330, body=b'{"test": 2432232314}')
+    signed = signed_headers(
+        SECRET, delivery="msg_p5jXN8AQM9LWM0D4loKWxJek", at=1_614_265_330, body=b'{"test": 2432232314}'
+    )
     assert signed["webhook-signature"] == "v1,/Xy7FLfFISa1TZH7WLT+0x/orG5MlcutAFOpVan3/00="
 
 

@@ -19,7 +19,8 @@ from webhook_receivers import behaving, receiving, verified
 
 from everhold.ledger import LedgerStore
 from everhold.service.open_holdouts import OpenHoldouts
-from everhold.service.webhooks import Kind, Sender, WebhookStore, WebhookWorker, store as stores
+from everhold.service.webhooks import Kind, Sender, WebhookStore, WebhookWorker
+from everhold.service.webhooks import store as stores
 
 CHILD = Path(__file__).parents[1] / "webhook_children.py"
 ALLOWED = Sender(internal=True, deadline=5.0)
@@ -44,9 +45,11 @@ def store(url, holdout):
 
 @contextlib.contextmanager
 def working(url, sender=ALLOWED):
-    with LedgerStore.open(url) as ledger, contextlib.closing(OpenHoldouts(url)) as holdouts:
-        with WebhookWorker(WebhookStore(ledger.database), holdouts, sender=sender, interval=0.02) as worker:
-            yield worker
+    with contextlib.ExitStack() as stack:
+        ledger = stack.enter_context(LedgerStore.open(url))
+        holdouts = stack.enter_context(contextlib.closing(OpenHoldouts(url)))
+        worker = WebhookWorker(WebhookStore(ledger.database), holdouts, sender=sender, interval=0.02)
+        yield stack.enter_context(worker)
 
 
 def hook(store, receiver, **wish):

@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 
 from everhold.errors import AuthError, EverholdError
 
-__all__ = ["Analyst", "Forbidden", "Role", "Steward", "Viewer", "Visitor", "known_visitor"]
+__all__ = ["Analyst", "Forbidden", "Role", "Steward", "Viewer", "Visitor", "known_visitor", "needing"]
 
 
 class Role(StrEnum):
@@ -78,7 +78,9 @@ def known_visitor(request: Request) -> Visitor:
     return visitor
 
 
-def _needs(role: Role) -> Callable[[Request], Visitor]:
+def needing(role: Role) -> Callable[[Request], Visitor]:
+    """The dependency of a route that needs this role: from a request to its visitor."""
+
     def visitor(request: Request) -> Visitor:
         found = known_visitor(request)
         if not found.at_least(role):
@@ -92,6 +94,6 @@ def _needs(role: Role) -> Callable[[Request], Visitor]:
     return visitor
 
 
-Viewer = Annotated[Visitor, Depends(_needs(Role.VIEWER))]
-Analyst = Annotated[Visitor, Depends(_needs(Role.ANALYST))]
-Steward = Annotated[Visitor, Depends(_needs(Role.STEWARD))]
+Viewer = Annotated[Visitor, Depends(needing(Role.VIEWER))]
+Analyst = Annotated[Visitor, Depends(needing(Role.ANALYST))]
+Steward = Annotated[Visitor, Depends(needing(Role.STEWARD))]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everhold.service.api import webhooks
+from everhold.service.api import audit, tokens, webhooks
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
 __all__ = ["ROUTERS"]
 
-ROUTERS: tuple[APIRouter, ...] = (webhooks.router,)
+ROUTERS: tuple[APIRouter, ...] = (tokens.router, audit.router, webhooks.router)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Steward, Visitor
 from everhold.service.webhooks import Kind, Sender, Webhook, WebhookNotFound, WebhookRejected, WebhookStore
@@ -14,6 +16,8 @@ from everhold.service.webhooks import Kind, Sender, Webhook, WebhookNotFound, We
 __all__ = ["router"]
 
 router = APIRouter(prefix="/webhooks", tags=["webhooks"])
+
+_TOLD_ONCE = "told once; delete this webhook and make another one if the secret is lost"
 
 
 class NewWebhook(BaseModel):
@@ -47,8 +51,8 @@ def list_webhooks(visitor: Steward, webhooks: Webhooks) -> dict[str, Any]:
 
 @router.post("", status_code=201)
 def make_webhook(
-    visitor: Steward, webhooks: Webhooks, holdouts: Holdouts, sender: Annotated[Sender, Depends(_sender)],
-    wish: NewWebhook,
+    wish: NewWebhook, request: Request, visitor: Steward, webhooks: Webhooks, holdouts: Holdouts,
+    sender: Annotated[Sender, Depends(_sender)],
 ) -> dict[str, Any]:  # fmt: skip
     """Have what happens from now on sent to a receiver; the secret that signs it is told here, and never again."""
     if wish.holdout is not None:
@@ -60,13 +64,16 @@ def make_webhook(
         )
     sender.check(wish.url)
     made = webhooks.create(wish.url, events=wish.events, holdout=wish.holdout, by=visitor.name)
-    return {**made.to_dict(), "secret": made.secret}
+    noted(request, "make a webhook", of=made.id, holdout=wish.holdout)
+    request.state.kept = json.dumps({**made.to_dict(), "secret": None, "note": _TOLD_ONCE}).encode()
+    return {**made.to_dict(), "secret": made.secret, "note": _TOLD_ONCE}
 
 
 @router.delete("/{webhook}", status_code=204)
-def delete_webhook(visitor: Steward, webhooks: Webhooks, webhook: str) -> Response:
+def delete_webhook(webhook: str, request: Request, visitor: Steward, webhooks: Webhooks) -> Response:
     """Delete a webhook; what was not sent yet never is."""
     webhooks.delete(_found(webhooks, webhook, visitor).id)
+    noted(request, "delete a webhook", of=webhook)
     return Response(status_code=204)
 
 
