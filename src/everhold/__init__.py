@@ -13,6 +13,7 @@ _HOMES = {
     "everhold.answers": "Answer Transcript",
     "everhold.asking.gate": "Gate",
     "everhold.certificate": "Certificate verify_certificate",
+    "everhold.client": "connect",
     "everhold.dependence": (
         "BayesianNetwork DependenceModel GaussianAR1 Groups Independent MarkovChain MarkovNetwork pedigree"
     ),

@@ -5,6 +5,7 @@ from everhold.answers import Transcript as Transcript
 from everhold.asking.gate import Gate as Gate
 from everhold.certificate import Certificate as Certificate
 from everhold.certificate import verify_certificate as verify_certificate
+from everhold.client import connect as connect
 from everhold.dependence import BayesianNetwork as BayesianNetwork
 from everhold.dependence import DependenceModel as DependenceModel
 from everhold.dependence import GaussianAR1 as GaussianAR1

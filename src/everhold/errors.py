@@ -22,10 +22,15 @@ wrong, what was expected and what to do next; it never quotes sealed rows.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "AuthError",
@@ -42,6 +47,7 @@ __all__ = [
     "SmallHoldoutWarning",
     "VacuousGuaranteeWarning",
     "warn_caller",
+    "warnings_collected",
 ]
 
 
@@ -145,10 +151,33 @@ class DependenceWarning(EverholdWarning):
 
 
 _HOUSE = str(Path(__file__).parent)
+_COLLECTED: ContextVar[list[EverholdWarning] | None] = ContextVar("everhold_warnings", default=None)
+
+
+@contextlib.contextmanager
+def warnings_collected() -> Iterator[list[EverholdWarning]]:
+    """Warnings of everhold go into a list, those of this thread alone; what Python catches, it catches for all threads.
+
+    Examples:
+        >>> with warnings_collected() as warned:
+        ...     warn_caller(SmallHoldoutWarning("only 20 rows are sealed"))
+        >>> [str(warning) for warning in warned]
+        ['only 20 rows are sealed']
+    """
+    warned: list[EverholdWarning] = []
+    before = _COLLECTED.set(warned)
+    try:
+        yield warned
+    finally:
+        _COLLECTED.reset(before)
 
 
 def warn_caller(warning: EverholdWarning) -> None:
-    """Warn at the caller's line: the first one outside everhold."""
+    """Warn at the caller's line, the first one outside everhold; or whoever collects warnings in this thread."""
+    collected = _COLLECTED.get()
+    if collected is not None:
+        collected.append(warning)
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(Path(frame.f_code.co_filename).parent).startswith(f"{_HOUSE}"):
         level, frame = level + 1, frame.f_back

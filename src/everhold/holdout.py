@@ -319,8 +319,6 @@ class Holdout:
 
     def _repr_html_(self) -> str:
         """The holdout at a glance: its promise, what is left, and the latest answers."""
-        from everhold.certificate import promise_in_words
-
         desk, head = self._desk, self._desk.head()
         of = "" if desk.analyst is None else f" on behalf of {desk.analyst}"
         over = ", unsealed and closed" if head.accounts.closed else ""
@@ -329,7 +327,7 @@ class Holdout:
         latest = self._transcript(list(desk.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
         return (
             html_sentences(f"{desk.record.name}{of}: {rows}, {desk.mechanism.name}{over}")
-            + html_sentences(promise_in_words(desk.record, desk.mechanism))
+            + html_sentences(self.promised)
             + "".join(html_bar(name, count, whole[name]) for name, count in left.items())
             + html_sentences("latest answers:" if latest else "")
             + html_table([{name: row.get(name) for name in _GLANCE} for row in latest])
@@ -364,6 +362,13 @@ class Holdout:
     def promise(self) -> Promise:
         """The promise that all answers keep together."""
         return self._desk.promise
+
+    @property
+    def promised(self) -> str:
+        """The promise in one sentence, as the certificate begins with it."""
+        from everhold.certificate import promise_in_words
+
+        return promise_in_words(self._desk.record, self._desk.mechanism)
 
     @property
     def remaining(self) -> dict[str, int]:

@@ -9,9 +9,9 @@ import pytest
 from mcp_samples import SECRET, create, refused, rows, told
 
 from everhold import Holdout, QueryRejected, accuracy
-from everhold.cli.files import read_predictions
 from everhold.mcp import PredictionsFolder
 from everhold.mcp.candidates import candidate
+from everhold.questions.prediction_files import read_predictions
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 

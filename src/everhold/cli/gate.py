@@ -178,7 +178,7 @@ def _check_one(path: Path | None, rule: str | None, *, option: str) -> None:
 
 
 def _read(path: Path | None, holdout: Holdout, column: str | None) -> Any:
-    from everhold.cli.files import read_predictions
+    from everhold.questions.prediction_files import read_predictions
 
     return None if path is None else read_predictions(path, holdout.schema, column=column)
 

@@ -478,27 +478,9 @@ def list_holdouts(
     """
     place = storage_of(storage)
     from everhold.ledger import LedgerStore
+    from everhold.sealing.configuration import listed_facts
 
     with LedgerStore.open(address_of(place), create=False) as store:
-        rows = [_listed(store, name) for name in store.names()]
+        records = [store.record(name) for name in store.names()]
+        rows = [listed_facts(record, store.head(record.id)) for record in records]
     show_list(rows, _LISTED, form, document={"holdouts": rows})
-
-
-def _listed(store: Any, name: str) -> dict[str, Any]:
-    from everhold.sealing.configuration import check_settings
-
-    record = store.record(name)
-    configuration, head = record.configuration, store.head(record.id)
-    check_settings(configuration)
-    mechanism = configuration["mechanism"]
-    return {
-        "name": name,
-        "rows": configuration["rows"],
-        "training_rows": configuration["training_rows"],
-        "mechanism": mechanism["mechanism"],
-        "queries": mechanism["queries"],
-        "confidence": mechanism["confidence"],
-        "asked": head.asked,
-        "charged": head.charged,
-        "created": record.created,
-    }

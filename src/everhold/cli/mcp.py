@@ -108,6 +108,6 @@ def _folder(path: Path) -> Path:
 
 
 def _read(path: Path, schema: Schema) -> PredictionTable:
-    from everhold.cli.files import read_predictions
+    from everhold.questions.prediction_files import read_predictions
 
     return read_predictions(path, schema, column=None)

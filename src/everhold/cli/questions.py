@@ -51,7 +51,8 @@ class Spelled:
         Raises:
             Misuse: If not.
         """
-        given = {name: value for name, value in options.items() if not (value is None or value is False or value == [])}
+        given = {name: value for name, value in options.items() if not (value is None or value == [])}
+        given = {name: value for name, value in given.items() if name in DETAILS or value is not False}
         wrapping = [kind for kind in KINDS if kind.several and kind.name in given]
         chosen = wrapping or [kind for kind in KINDS if kind.name in given]
         rows = [(kind, subject) for kind in _ROWWISE for subject in given.get(kind.name, ())]
@@ -131,7 +132,7 @@ class Spelled:
 
     def _value(self, form: Form, written: Any, schema: Schema) -> Any:
         if form is Form.PREDICTIONS:
-            from everhold.cli.files import read_predictions
+            from everhold.questions.prediction_files import read_predictions
 
             return read_predictions(Path(written), schema, column=self.given.get("column"))
         if form is Form.CELLS:
@@ -195,7 +196,10 @@ def _options() -> dict[str, Any]:
 
 def _annotated(plain: Any, name: str, form: Form, help_text: str, panel: str) -> Any:
     metavar = {Form.NUMBER: None, Form.WHOLE: None, Form.PREDICTIONS: None, Form.FLAG: None}.get(form, form.value)
-    option = typer.Option(f"--{_dashed(name)}", metavar=metavar, help=help_text, rich_help_panel=panel)
+    spelled = (
+        f"--{_dashed(name)}/--no-{_dashed(name)}" if form is Form.FLAG and name in DETAILS else f"--{_dashed(name)}"
+    )
+    option = typer.Option(spelled, metavar=metavar, help=help_text, rich_help_panel=panel)
     return Annotated[plain | None, option]
 
 

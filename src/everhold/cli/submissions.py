@@ -88,7 +88,7 @@ def _places(storage: str, name: str, predictions: Path | None) -> tuple[tuple[st
 
 
 def _read(path: Path, holdout: Holdout, column: str | None) -> PredictionTable:
-    from everhold.cli.files import read_predictions
+    from everhold.questions.prediction_files import read_predictions
 
     return read_predictions(path, holdout.schema, column=column)
 

@@ -78,7 +78,7 @@ class Tools:
             "labels": None if schema.label_classes is None else list(schema.label_classes),
             "row_id": schema.row_id,
             "features": status["features"],
-            "promise": self._holdout.certificate().promise,
+            "promise": self._holdout.promised,
             "left": self._holdout.remaining,
             "gates": status.get("gates", []),
             "may_be_asked": LANGUAGE,

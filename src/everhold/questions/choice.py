@@ -12,7 +12,7 @@ from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.questions.means import Query
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, Result, named, whole_price
-from everhold.questions.question import digest
+from everhold.questions.question import Made, digest
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
@@ -201,16 +201,22 @@ class ChoiceQuery(PricedQuery[BestCandidate]):
     price: int = CREDITS
     loss: Callable[[Any], Query | str] | None = None
 
+    def made(self) -> Made:
+        """See `Question.made`."""
+        return Made("choose", self._questions(), {"best": self.best, "price": self.price})
+
     def purchase(self, preparation: Preparation) -> Choice:
         """The choice among the candidates' questions."""
+        return Choice(tuple(map(preparation.bind, self._questions())), whole_price(self.price), self.best)
+
+    def _questions(self) -> list[Query | str]:
         if self.loss is not None and not callable(self.loss):
             raise QueryRejected(
                 f"the loss is a {type(self.loss).__name__}; expected a function from a candidate to its question, such "
                 "as error; nothing was charged"
             )
         listed = _listed(self.candidates)  # before the first is looked at: some may share an array that they fill
-        questions = listed if self.loss is None else [self.loss(candidate) for candidate in listed]
-        return Choice(tuple(map(preparation.bind, questions)), whole_price(self.price), self.best)
+        return listed if self.loss is None else [self.loss(candidate) for candidate in listed]
 
 
 def choose(

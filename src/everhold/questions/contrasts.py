@@ -17,7 +17,7 @@ from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.questions.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between
 from everhold.questions.difference import as_rowwise
-from everhold.questions.question import Question
+from everhold.questions.question import Made, Question
 from everhold.questions.ratio import ratio
 from everhold.questions.shares import ShareQuery, in_ends
 from everhold.questions.texts import parsed
@@ -59,6 +59,11 @@ class ContrastQuery(Question["Answer"]):
     treated: Value
     control: Value
     given: str | None = None
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        given = {"arm": self.arm, "treated": self.treated, "control": self.control, "given": self.given}
+        return Made(f"risk_{self.how}", self.event, given)
 
     def parts(self, schema: Schema) -> tuple[ShareQuery, ShareQuery]:
         """The conditional means of both arms; whoever has asked both, with guesses of their own, gets this one free.
@@ -172,6 +177,11 @@ class ContrastsQuery(Question[Contrasts]):
     whole: ContrastQuery
     by: str
     groups: tuple[Value, ...] | None = None
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        whole = self.whole.made()
+        return replace(whole, details={**whole.details, "by": self.by, "groups": self.groups})
 
     def each(self, preparation: Preparation) -> dict[str, ContrastQuery]:
         """One contrast for each group, by the group's name.

@@ -9,6 +9,7 @@ from everhold.errors import QueryRejected
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Query
 from everhold.questions.paired import PairedQuery, in_units
+from everhold.questions.question import Made
 from everhold.values.base import BoundQuery, Pair
 
 __all__ = ["DifferenceQuery", "difference"]
@@ -25,6 +26,10 @@ class DifferenceQuery(PairedQuery):
 
     first: Query
     second: Query
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        return Made("difference", self.operands)
 
     @property
     def operands(self) -> tuple[Query, Query]:

@@ -21,7 +21,7 @@ from everhold.privacy.noise import LARGEST_SCALE
 from everhold.questions.choice import Comparison, check_same_units
 from everhold.questions.means import Query
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, named, whole_price
-from everhold.questions.question import digest, paying
+from everhold.questions.question import Made, digest, paying
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
@@ -90,6 +90,10 @@ class AboveQuery(PricedQuery[FirstAbove]):
     questions: Sequence[Query | str]
     threshold: float
     price: int = CREDITS
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        return Made("first_above", self.questions, {"threshold": self.threshold, "price": self.price})
 
     def purchase(self, preparation: Preparation) -> AbovePurchase:
         """The scan of one holdout's rows."""

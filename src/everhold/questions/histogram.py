@@ -13,7 +13,7 @@ from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.questions.derived import BoundDerived, Estimate, JointMeans
 from everhold.questions.mean import MeanQuery
-from everhold.questions.question import Question
+from everhold.questions.question import Made, Question
 from everhold.questions.texts import parsed
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ class HistogramQuery(Question[Shares]):
     text: str
     bins: tuple[float, ...] | tuple[str, ...]
     missing: bool
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        return Made("histogram", self.text, {"bins": self.bins, "missing": self.missing})
 
     def shares(self, schema: Schema) -> dict[str, MeanQuery]:
         """One question for each bin, by the bin's name.

@@ -10,6 +10,7 @@ from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
+from everhold.questions.question import Made
 from everhold.questions.shares import ShareQuery, WithinQuery
 from everhold.questions.texts import in_one_line, parsed
 from everhold.values.base import BoundQuery, RowFunction, Schema
@@ -34,6 +35,10 @@ class MeanQuery(Query):
     text: str
     low: float | None = None
     high: float | None = None
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        return Made("mean", self.text, {"low": self.low, "high": self.high})
 
     def bind(self, schema: Schema) -> BoundQuery:
         """The parsed question about these columns."""

@@ -17,6 +17,7 @@ from everhold.errors import QueryRejected
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
 from everhold.questions.predictions import PredictionTable, check_classes, check_lengths, is_mixed, probabilities
+from everhold.questions.question import Made
 from everhold.questions.rules import rule_is_right, squared_distance
 from everhold.questions.texts import in_one_line
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table, same_length
@@ -212,6 +213,12 @@ class PredictionQuery(LabelQuery):
     predictions: Any
     training: Any = None
     complement: bool = False
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        of_labels = "error" if self.complement else "accuracy"
+        kind = "brier" if self.metric is Metric.BRIER else of_labels
+        return Made(kind, self.predictions, {"training": self.training})
 
     def bind(self, schema: Schema) -> BoundQuery:
         """The question about the labels of this schema."""

@@ -20,6 +20,7 @@ import numpy as np
 from everhold.questions.derived import BoundDerived, DerivedQuery, Estimate, estimate_between
 from everhold.questions.mean import MeanQuery, bound_mean
 from everhold.questions.means import Query
+from everhold.questions.question import Made
 from everhold.questions.texts import in_one_line
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
@@ -130,6 +131,10 @@ class Variance(DerivedQuery):
 
     of: MeanQuery
 
+    def made(self) -> Made:
+        """See `Question.made`."""
+        return Made("variance", self.of.text, {"low": self.of.low, "high": self.of.high})
+
     def bind(self, schema: Schema) -> BoundDerived:
         """One question for a condition, two for a number."""
         variable = _Variable.read(self.of, schema)
@@ -154,6 +159,10 @@ class Covariance(DerivedQuery):
 
     of: MeanQuery
     and_of: MeanQuery
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        return _made("covariance", self.of, self.and_of)
 
     def bind(self, schema: Schema) -> BoundDerived:
         """Three questions: both means and the mean product."""
@@ -180,6 +189,10 @@ class Correlation(DerivedQuery):
     of: MeanQuery
     and_of: MeanQuery
 
+    def made(self) -> Made:
+        """See `Question.made`."""
+        return _made("correlation", self.of, self.and_of)
+
     def bind(self, schema: Schema) -> BoundDerived:
         """Three questions, and one more for each number among the two."""
         x, y = (_Variable.read(mean, schema) for mean in (self.of, self.and_of))
@@ -197,6 +210,11 @@ class Correlation(DerivedQuery):
             combine=combine,
             shown=f"correlation of {self.of.text} and {self.and_of.text}",
         )
+
+
+def _made(kind: str, one: MeanQuery, other: MeanQuery) -> Made:
+    ranges = {"low": one.low, "high": one.high, "other_low": other.low, "other_high": other.high}
+    return Made(kind, one.text, {"other": other.text, **ranges})
 
 
 def _variance(mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:

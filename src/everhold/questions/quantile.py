@@ -17,7 +17,7 @@ from everhold.mechanisms.selection import QuantileBins
 from everhold.questions.choice import chosen
 from everhold.questions.mean import MeanQuery
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, whole_price
-from everhold.questions.question import digest, paying
+from everhold.questions.question import Made, digest, paying
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
@@ -87,6 +87,11 @@ class QuantileQuery(PricedQuery[QuantileAnswer]):
     high: float
     bins: int = 100
     price: int = CREDITS
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        given = {name: getattr(self, name) for name in ("quantile", "low", "high", "bins", "price")}
+        return Made("quantile", self.text, given)
 
     def purchase(self, preparation: Preparation) -> QuantilePurchase:
         """The question for one holdout."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from everhold.questions.preparation import Preparation
     from everhold.sealing.table import StoredRows
 
-__all__ = ["MOST_SHOWN", "Outdated", "Pricing", "Question", "Ready", "Told", "digest", "paying"]
+__all__ = ["MOST_SHOWN", "Made", "Outdated", "Pricing", "Question", "Ready", "Told", "digest", "paying"]
 
 Result = TypeVar("Result", covariant=True)
 
@@ -43,10 +43,37 @@ class Outdated(Exception):
     """What the question is about has changed since it was prepared; nothing was answered, so prepare it again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a question is made: what it is written down as where it travels.
+
+    Attributes:
+        kind: Name of its maker.
+        of: The maker's first argument; all questions where it is made of several.
+        details: The maker's other arguments, by name; None for what was left out.
+    """
+
+    kind: str
+    of: Any
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Question(ABC, Generic[Result]):
     """A question as an analyst writes it."""
 
     __slots__ = ()
+
+    def made(self) -> Made:
+        """The maker that makes it anew, with its arguments.
+
+        Raises:
+            QueryRejected: If it holds Python code, which does not travel. Nothing is charged.
+        """
+        raise QueryRejected(
+            "this question holds a Python function, and none is taken from elsewhere, because it would run beside the "
+            "sealed rows; expected an expression as a text, such as mean('delay > 15'), or predictions with row ids; "
+            "or ask where the rows are; nothing was charged"
+        )
 
     @abstractmethod
     def prepare(

@@ -16,6 +16,7 @@ from everhold.questions.identity import behaviour_digest
 from everhold.questions.low_sensitivity import check_range
 from everhold.questions.metrics import LabelQuery
 from everhold.questions.predictions import probabilities
+from everhold.questions.question import Made
 from everhold.questions.rates import f1_ratio
 from everhold.questions.statistic import Statistic, StatisticGrid, StatisticQuery
 from everhold.sealing.probe import sealed_values
@@ -164,6 +165,11 @@ class RankingQuery(StatisticQuery):
     sensitivity: float
     statistic: Callable[..., Fraction]
     tolerance: float | None
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        given = {**self.numbers, "tolerance": self.tolerance, "training": self.pairs.training}
+        return Made(self.pairs.kind, self.pairs.predictions, given)
 
     def bound_to(self, preparation: Preparation) -> Statistic:
         """The statistic for one holdout."""

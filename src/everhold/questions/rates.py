@@ -10,6 +10,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.questions.metrics import LabelQuery
 from everhold.questions.predictions import check_classes
+from everhold.questions.question import Made
 from everhold.questions.shares import ShareQuery
 from everhold.values.base import BoundQuery, RowFunction, Schema
 
@@ -77,11 +78,21 @@ class CountQuery(LabelQuery):
         return lambda table: (predicted.astype(np.float64) + (table[label] == 1)) / 2.0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RateQuery(ShareQuery):
+    """A share of counts of predicted labels; made by `precision`, `recall` and `f1`."""
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        assert isinstance(self.part, CountQuery)
+        return Made(self.name.split()[1].lower(), self.part.predictions, {"training": self.part.training})
+
+
 def _share(
     name: str, of: Literal["predicted", "actual", "mean_positives"], predictions: Any, training: Any
-) -> ShareQuery:
+) -> RateQuery:
     hits, whole = CountQuery("hits", predictions, training), CountQuery(of, predictions, training)
-    return ShareQuery(hits, whole, nested=True, name=name, shown=f"{name.partition(' ')[2]} of predicted labels")
+    return RateQuery(hits, whole, nested=True, name=name, shown=f"{name.partition(' ')[2]} of predicted labels")
 
 
 def precision(predictions: Any, *, training: Any = None) -> ShareQuery:

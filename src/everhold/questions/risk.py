@@ -13,6 +13,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.questions.identity import behaviour_digest, content_digest
 from everhold.questions.metrics import LabelQuery
+from everhold.questions.question import Made
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ class RiskQuery(LabelQuery):
     training: Any = None
     name: str | None = None
     _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        if not isinstance(self.loss, str):
+            return LabelQuery.made(self)
+        given = {"loss": self.loss, "low": self.low, "high": self.high, "training": self.training}
+        return Made("risk", self.predictions, given)
 
     def bind(self, schema: Schema) -> BoundQuery:
         """The question about the labels of this schema."""

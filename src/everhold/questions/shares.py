@@ -17,6 +17,7 @@ from everhold.questions.means import OneMean, Query
 from everhold.questions.metrics import LabelQuery
 from everhold.questions.paired import PairedQuery
 from everhold.questions.procedures import takes_ratios
+from everhold.questions.question import Made
 from everhold.values.base import BoundQuery, Pair, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
@@ -85,6 +86,10 @@ class ShareQuery(DerivedQuery):
             prepared = preparation.ratio(bound, guess, tolerance)
             return OneMean([prepared], preparation.schema, preparation.mechanism)
         return DerivedQuery.prepare(asked, preparation, guess=guess, tolerance=tolerance)
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        return Made("ratio", self.part, {"denominator": self.whole})
 
     def placed(self, preparation: Preparation) -> ShareQuery:
         """The same question with tables of predictions put in the order of the rows.

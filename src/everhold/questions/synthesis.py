@@ -16,7 +16,7 @@ from everhold.estimand import check_label_is_read
 from everhold.ledger.chain import canonical
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, whole_price
-from everhold.questions.question import paying
+from everhold.questions.question import Made, paying
 from everhold.synthetic.base import ROUNDING
 from everhold.synthetic.blr import BLR, candidate_tables
 from everhold.synthetic.mwem import MWEM
@@ -89,13 +89,33 @@ class SyntheticAnswer(Paid):
 
 @dataclass(frozen=True, slots=True)
 class SynthesisQuery(PricedQuery[SyntheticAnswer]):
-    """A table of made-up rows whose means are close to the population's; made by `synthesize`."""
+    """A table of made-up rows whose means are close to the population's; made by `synthesize`.
+
+    Attributes:
+        universe: The cells.
+        queries: The family.
+        method: "mwem" or "blr".
+        price: Credits that it costs.
+        rounds: Rounds of MWEM; None for the best number.
+        marginals: The family as a number of columns; None where it is another one.
+    """
 
     universe: Universe
     queries: QueryFamily
     method: Literal["mwem", "blr"] = "mwem"
     price: int = CREDITS
     rounds: int | None = None
+    marginals: int | None = None
+
+    def made(self) -> Made:
+        """See `Question.made`."""
+        if self.marginals is None:
+            raise QueryRejected(
+                "a family of questions does not travel, because it is code or as large as its table; expected a number "
+                "k, for all counts of k columns at a time; or ask where the rows are; nothing was charged"
+            )
+        given = {"questions": self.marginals, "method": self.method, "price": self.price, "rounds": self.rounds}
+        return Made("synthesize", self.universe, given)
 
     def purchase(self, preparation: Preparation) -> SynthesisPurchase:
         """The table of one holdout's rows, with the rounds or the size of the smallest error."""
@@ -234,7 +254,7 @@ def synthesize(
         'mwem'
     """
     if isinstance(questions, int):
-        questions = _marginals(universe, questions)
+        return SynthesisQuery(universe, _marginals(universe, questions), method, price, rounds, questions)
     return SynthesisQuery(universe, questions, method, price, rounds)
 
 

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from everhold.ledger import Head, HoldoutRecord
     from everhold.sealing.competition import Competition
     from everhold.sealing.files import SealedFiles
     from everhold.sealing.keys import StewardKey
 
-__all__ = ["bound_state", "check_settings", "make_configuration", "mechanism_from", "schema_from", "state_from"]
+__all__ = [
+    "bound_state", "check_settings", "listed_facts", "make_configuration", "mechanism_from", "schema_from",
+    "state_from",
+]  # fmt: skip
 
 _SETTINGS = {
     "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
@@ -154,3 +158,25 @@ def state_from(data: dict[str, Any], configuration: dict[str, Any]) -> State:
 
 def _digest(configuration: dict[str, Any]) -> str:
     return hashlib.sha256(canonical(configuration).encode()).hexdigest()
+
+
+def listed_facts(record: HoldoutRecord, head: Head) -> dict[str, Any]:
+    """A holdout as a line in a list of all; no sealed file is opened.
+
+    Raises:
+        IntegrityError: If its settings were altered.
+    """
+    configuration = record.configuration
+    check_settings(configuration)
+    mechanism = configuration["mechanism"]
+    return {
+        "name": record.name,
+        "rows": configuration["rows"],
+        "training_rows": configuration["training_rows"],
+        "mechanism": mechanism["mechanism"],
+        "queries": mechanism["queries"],
+        "confidence": mechanism["confidence"],
+        "asked": head.asked,
+        "charged": head.charged,
+        "created": record.created,
+    }

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everhold.service.api import audit, tokens, webhooks
+from everhold.service.api import (
+    allotments,
+    asking,
+    audit,
+    certificates,
+    competitions,
+    gates,
+    holdouts,
+    plans,
+    tokens,
+    unsealing,
+    webhooks,
+)
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
 __all__ = ["ROUTERS"]
 
-ROUTERS: tuple[APIRouter, ...] = (tokens.router, audit.router, webhooks.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    holdouts.router, asking.router, competitions.router, gates.router, certificates.router, allotments.router,
+    unsealing.router, plans.router, tokens.router, audit.router, webhooks.router,
+)  # fmt: skip

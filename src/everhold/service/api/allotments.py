@@ -1,0 +1,52 @@
+"""Allotments over HTTP: which analyst may spend how much of a holdout's budget."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from everhold.service.api.contract import AnalystName, HoldoutName, Strict, refusals, result, said, warned_of
+from everhold.service.open_holdouts import Holdouts
+from everhold.service.visitors import Steward
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/holdouts/{name}/allotments", tags=["allotments"])
+
+_PART = {"analyst": "ada", "asked": 0, "questions": 200, "charged": 0, "charges": 5}
+
+
+class Limits(Strict):
+    """What an analyst may spend."""
+
+    questions: int = Field(description="Most new questions that may be answered.", ge=0, examples=[200])
+    charges: int | None = Field(
+        None, ge=0, examples=[5],
+        description="Most that may be charged: credits, surprises, otherwise answers; by default what so many "
+        "questions can cost.",
+    )  # fmt: skip
+
+
+@router.get(
+    "", summary="What analysts may spend",
+    responses={200: said("The parts of all analysts.", {
+        "allotments": [_PART], "not_allotted": {"questions": 800, "overfits": 5}, "acts": [], "warnings": [],
+    }), **refusals(404, 409)},
+)  # fmt: skip
+def allotments(name: HoldoutName, visitor: Steward, holdouts: Holdouts) -> JSONResponse:
+    """What analysts may spend and have spent, and the acts by which the steward said so."""
+    return result(holdouts.whole(name, visitor).allotments().to_dict())
+
+
+@router.put(
+    "/{analyst}", summary="Let an analyst spend a part",
+    responses={200: said("The analyst's part.", {**_PART, "warnings": []}), **refusals(400, 404, 409)},
+)  # fmt: skip
+def allot(
+    name: HoldoutName, analyst: AnalystName, limits: Limits, visitor: Steward, holdouts: Holdouts
+) -> JSONResponse:
+    """Let an analyst spend a part of the budget, and no more. The limits replace earlier ones of the same analyst."""
+    with warned_of() as warned:
+        part = holdouts.whole(name, visitor).allot(analyst, questions=limits.questions, charges=limits.charges)
+    return result(part.to_dict(), warned)

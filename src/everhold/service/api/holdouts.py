@@ -1,0 +1,213 @@
+"""Holdouts over HTTP: which there are, what may be known of one, and how rows are sealed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from everhold.dependence import dependence_from_dict
+from everhold.errors import HoldoutNotFound, HoldoutRejected
+from everhold.holdout import Holdout
+from everhold.ledger import LedgerStore
+from everhold.sealing.configuration import listed_facts
+from everhold.sealing.reading import MOST_ROWS
+from everhold.sealing.storage import check_name, storage_url
+from everhold.service.api.contract import HoldoutName, Plain, Strict, body_of, refusals, result, said, warned_of
+from everhold.service.open_holdouts import Holdouts, OpenHoldouts
+from everhold.service.uploads import Brought, Unusable
+from everhold.service.visitors import Forbidden, Role, Steward, Viewer, Visitor
+from everhold.wire.answers import told
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.display import Facts
+    from everhold.service.uploads import Received
+
+__all__ = ["Settings", "described", "listed", "router", "seal", "status_for"]
+
+router = APIRouter(prefix="/holdouts", tags=["holdouts"])
+
+_PARQUET, _PACKED = b"PAR1", (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+_ALLOTMENTS = "allotments"
+_DESCRIBED = {
+    "name": "flights", "analyst": "ada", "promise": "Until 1,000 questions ... is within 0.043 ...",
+    "schema": {"result": "schema", "rows": 20_000, "training_rows": 20_000, "columns": {"delay": "number"}},
+    "status": {"result": "facts", "facts": {"mechanism": "guess_and_check", "questions_asked": 3}},
+    "remaining": {"questions": 197, "overfits": 4}, "may_be_asked": "columns by name ...",
+    "examples": [{"question": "delay > 0"}], "next": "compute a guess ...", "warnings": [],
+}  # fmt: skip
+
+
+class Settings(Strict):
+    """What `everhold.Holdout.create` takes, without the rows.
+
+    There is no seed: answers that can be foretold are for simulations, and a service has analysts who would foretell
+    them.
+    """
+
+    name: str = Field(description="Of the holdout.", max_length=64, examples=["flights"])
+    label: str | None = Field(None, description="Column of the truth.", max_length=1_000, examples=["late"])
+    row_id: str | None = Field(None, description="Column that names rows, each once. Public.", max_length=1_000)
+    features: Literal["sealed", "public"] = Field(
+        "sealed", description="'public' if everybody may see all columns but the label."
+    )
+    mechanism: str | None = Field(None, description="By name; the best by default.", max_length=100)
+    queries: int = Field(1_000, description="Number of questions to plan for.")
+    overfits: int | None = Field(None, description="Number of guesses that may turn out wrong.")
+    confidence: float = Field(0.95, description="Probability with which all answers hold together.")
+    slack: float = Field(0.0, description="Spend nothing on guesses closer than this part of the radius.")
+    dependence: Annotated[
+        dict[str, Plain] | None,
+        Field(description="How rows depend on each other.", examples=[{"kind": "groups", "column": "household"}]),
+    ] = None
+    allow_vacuous: bool = Field(False, description="Seal the rows even if nothing is promised then.")
+    most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**40)
+    equal_rows: bool = Field(False, description="Equal rows in both tables are no copies.")
+    again: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
+    feedback: Literal["none", "leader", "score"] | None = Field(
+        None, description="For a competition: what a submission is told before the end."
+    )
+    metric: Annotated[
+        str | dict[str, str | float],
+        Field(description="Of a competition, a name or a loss with its range.", examples=["accuracy"]),
+    ] = "accuracy"
+    teams: int = Field(50, description="Most teams of a competition.")
+    submissions: int = Field(20, description="Most submissions of one team.")
+
+    def arguments(self) -> dict[str, Any]:
+        """As `Holdout.create` takes them."""
+        given = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
+        return {**given, "dependence": None if self.dependence is None else dependence_from_dict(self.dependence)}
+
+
+@router.get(
+    "", summary="The holdouts that you may see",
+    responses={200: said("The holdouts, by name.", {"holdouts": [{
+        "name": "flights", "rows": 20_000, "training_rows": 20_000, "mechanism": "guess_and_check", "queries": 1_000,
+        "confidence": 0.95, "asked": 3, "charged": 1, "created": "2026-01-31T12:00:00.000000+00:00",
+    }], "warnings": []}), **refusals(409)},
+)  # fmt: skip
+def list_holdouts(visitor: Viewer, holdouts: Holdouts) -> JSONResponse:
+    """All holdouts of the storage that are there for you, each in a line."""
+    return result({"holdouts": listed(holdouts, visitor)})
+
+
+def listed(holdouts: OpenHoldouts, visitor: Visitor) -> list[dict[str, Any]]:
+    """The holdouts that a visitor may see, each in public facts; no sealed file is opened."""
+    try:
+        store = LedgerStore.open(storage_url(holdouts.storage), create=False)
+    except HoldoutNotFound:  # nothing was sealed yet
+        return []
+    with store:
+        records = [store.record(name) for name in store.names() if visitor.may_see(name)]
+        return [listed_facts(record, store.head(record.id)) for record in records]
+
+
+@router.get(
+    "/{name}", summary="What may be known of a holdout",
+    responses={200: said("Public facts, and what is left for you.", _DESCRIBED), **refusals(404, 409)},
+)  # fmt: skip
+def describe(name: HoldoutName, visitor: Viewer, holdouts: Holdouts) -> JSONResponse:
+    """What is sealed, what may be asked, what is promised, and what is left. Free.
+
+    An analyst sees their own allotment and nobody else's, a viewer none. The certificate is one document for everybody,
+    and lists all of them.
+    """
+    return result(described(holdouts, name, visitor))
+
+
+def described(holdouts: OpenHoldouts, name: str, visitor: Visitor) -> dict[str, Any]:
+    """A holdout as this visitor may know it.
+
+    Raises:
+        HoldoutNotFound: If there is none, or it is not for them.
+    """
+    from everhold.mcp.words import LANGUAGE, examples, next_step
+
+    whole, status = holdouts.whole(name, visitor), status_for(holdouts, name, visitor)
+    return {
+        "name": name,
+        "analyst": visitor.name if visitor.role is Role.ANALYST else None,
+        "promise": whole.promised,
+        "schema": told(whole.schema),
+        "status": told(status),
+        "remaining": dict(status["remaining"]),
+        "may_be_asked": LANGUAGE,
+        "examples": examples(whole.schema),
+        "next": next_step(status),
+    }
+
+
+def status_for(holdouts: OpenHoldouts, name: str, visitor: Visitor) -> Facts:
+    """The status of a holdout: whole for a steward; for others with no allotment but their own."""
+    whole = holdouts.whole(name, visitor)
+    if visitor.role is Role.STEWARD:
+        return whole.status()
+    status = whole.status()
+    own = [part for part in status.pop(_ALLOTMENTS, []) if part["analyst"] == visitor.name]
+    if visitor.role is Role.ANALYST:
+        status["analyst"], status[_ALLOTMENTS] = visitor.name, own
+        status["remaining"] = (
+            holdouts.asked_by(name, visitor).remaining if own else dict.fromkeys(status["remaining"], 0)
+        )
+    return status
+
+
+@router.post(
+    "", summary="Seal rows", status_code=201,
+    openapi_extra=body_of(Settings, part="settings", files={
+        "holdout": "The rows to seal: Parquet, or CSV with named columns in UTF-8.",
+        "training": "Open rows of the same columns; they make the guesses. May be left out.",
+    }),
+    responses={201: said("The holdout as it is now.", _DESCRIBED), **refusals(400, 409, 413, 415)},
+)  # fmt: skip
+def create(visitor: Steward, holdouts: Holdouts, received: Brought) -> JSONResponse:
+    """Seal rows and record the promise.
+
+    The rows are copied beside the storage and nobody sees them again; put the originals away. What is weak about the
+    promise, and what in the training rows speaks against the declared dependence, is in `warnings`.
+    """
+    settings = received.document(Settings, part="settings")
+    with warned_of() as warned:
+        seal(holdouts, visitor, settings, received)
+    return result(described(holdouts, settings.name, visitor), warned, status=201)
+
+
+def seal(holdouts: OpenHoldouts, visitor: Visitor, settings: Settings, received: Received) -> None:
+    """Seal the rows that a request brought.
+
+    Raises:
+        Forbidden: If the visitor's token is for other holdouts.
+        HoldoutRejected: If the rows cannot be sealed, or the name is taken. Nothing was created.
+        DependenceError: If the dependence does not match the rows. Nothing was created.
+        ValueError: If the settings contradict each other. Nothing was created.
+        Unusable: If a file is missing or packed. Nothing was created.
+    """
+    check_name(settings.name)
+    if not visitor.may_see(settings.name):
+        raise Forbidden(
+            f"the token is for other holdouts than {settings.name!r}; expected a steward's token for all, or for this "
+            "name; nothing was created"
+        )
+    if unknown := received.files.keys() - {"holdout", "training", "settings"}:
+        raise Unusable(f"the form has the file {min(unknown)!r}; expected holdout and training; nothing was created")
+    if "holdout" not in received.files:
+        raise Unusable("the form has no file 'holdout'; expected the rows to seal; nothing was created")
+    training = _named(received.files["training"], "training") if "training" in received.files else None
+    Holdout.create(
+        holdouts.storage, settings.name, holdout=_named(received.files["holdout"], "holdout"), training=training,
+        **settings.arguments(),
+    ).close()  # fmt: skip
+
+
+def _named(path: Path, what: str) -> Path:
+    """The same file with the ending that its content has: the name that somebody sent says nothing."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    if head.startswith(_PACKED):
+        raise HoldoutRejected(f"the {what} file is packed; expected CSV as it is, or Parquet; nothing was created")
+    return path.rename(path.with_name(f"{what}.{'parquet' if head.startswith(_PARQUET) else 'csv'}"))

@@ -1,0 +1,65 @@
+"""Planning over HTTP: which mechanism, how many rows, how many questions, before there is any data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from everhold.dependence import dependence_from_dict
+from everhold.planning import plan as make_plan
+from everhold.service.api.contract import Plain, Strict, refusals, result, said, warned_of
+from everhold.service.visitors import Viewer
+from everhold.wire.answers import told
+
+__all__ = ["Wish", "router"]
+
+router = APIRouter(tags=["planning"])
+
+_MOST = 2**40
+
+
+class Wish(Strict):
+    """A study that is planned, as `everhold plan` takes it."""
+
+    queries: int = Field(description="Number of adaptive questions.", le=_MOST, examples=[1_000])
+    rows: int | None = Field(
+        None, description="Number of sealed rows; may be left out with a radius.", le=_MOST, examples=[50_000]
+    )
+    overfits: int | None = Field(None, description="Answers that may come from the holdout.", le=_MOST)
+    confidence: float = Field(0.95, description="Probability that all answers are within the radius.")
+    slack: float = Field(0.0, description="No budget is spent on guesses closer than this share of the radius.")
+    radius: float | None = Field(None, description="A wished half-width: rows and questions for it are told, too.")
+    training_rows: int | None = Field(None, description="Rows that guesses are made from.", le=_MOST)
+    at: float = Field(0.9, description="True value of a yes-or-no question at which mechanisms are compared.")
+    disagreement: float | None = Field(None, description="Share of the rows on which two models of a gate differ.")
+    dependence: Annotated[
+        dict[str, Plain] | None,
+        Field(description="How rows depend on each other.", examples=[{"kind": "groups", "size": 5}]),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """As `everhold.plan` takes them."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return {**given, "dependence": None if self.dependence is None else dependence_from_dict(self.dependence)}
+
+
+@router.post(
+    "/plan", summary="Plan a study",
+    responses={200: said("All mechanisms, each at its best.", {
+        "rows": 50_000, "queries": 1_000, "overfits": 10, "confidence": 0.95,
+        "lines": [{"mechanism": "guess_and_check", "statement": "S3", "radius": 0.046, "expected": 0.013}],
+        "explanation": "guess_and_check is recommended ...", "warnings": [],
+    }), **refusals(400)},
+)  # fmt: skip
+def plan(wish: Wish, visitor: Viewer) -> JSONResponse:
+    """Compare all mechanisms, each at its best, for a study that is planned; there are no rows yet.
+
+    A radius is the half-width that holds for all answers at once, whatever happens; what is expected is narrower where
+    guesses hold.
+    """
+    with warned_of() as warned:
+        made = make_plan(**wish.arguments())
+    return result({**made.to_dict(), "explanation": made.explain(), "plan": told(made)}, warned)

@@ -1,0 +1,52 @@
+"""The end of a study over HTTP: what would lose its promise, and then everything is told."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from everhold.service.api.contract import HoldoutName, MalformedRequest, Strict, refusals, result, said, warned_of
+from everhold.service.open_holdouts import Holdouts
+from everhold.service.visitors import Steward
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/holdouts/{name}/unseal", tags=["unsealing"])
+
+
+class Confirmed(Strict):
+    """The name once more: it cannot be undone."""
+
+    confirm: str = Field(description="The holdout's name.", max_length=64, examples=["flights"])
+
+
+@router.get(
+    "", summary="What would lose its promise",
+    responses={200: said("In sentences; none if nothing.", {"losing_their_promise": [], "warnings": []}),
+               **refusals(404, 409)},
+)  # fmt: skip
+def losing(name: HoldoutName, visitor: Steward, holdouts: Holdouts) -> JSONResponse:
+    """What other holdouts of this storage would lose if this one were unsealed; nothing is told or changed."""
+    return result({"losing_their_promise": holdouts.whole(name, visitor).losing_their_promise()})
+
+
+@router.post(
+    "", summary="End the study and tell everything",
+    responses={200: said("Every sealed number, with its interval.", {"result": "unsealed", "rows": [], "warnings": []}),
+               **refusals(400, 404, 409)},
+)  # fmt: skip
+def unseal(name: HoldoutName, confirmed: Confirmed, visitor: Steward, holdouts: Holdouts) -> JSONResponse:
+    """Tell what the sealed rows say to every question that was asked, and answer no new question ever after.
+
+    It cannot be undone; unsealing again tells the same.
+    """
+    holdout = holdouts.whole(name, visitor)
+    if confirmed.confirm != name:
+        raise MalformedRequest(
+            f"'confirm' is not the holdout's name; expected {name!r}, because unsealing cannot be undone; nothing was "
+            "told or changed"
+        )
+    with warned_of() as warned:
+        unsealed = holdout.unseal()
+    return result(unsealed, warned)

@@ -1,0 +1,87 @@
+"""Single values from elsewhere: whatever JSON can hold is looked at before anything is made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from everhold.arguments import as_float, as_whole, brief
+from everhold.errors import QueryRejected
+
+__all__ = ["MOST_ITEMS", "a_list", "a_number", "a_scalar", "a_text", "a_truth", "a_whole_number", "plain", "refuse"]
+
+MOST_ITEMS = 10_000
+"""Of a list of edges, categories or groups."""
+
+_LARGEST = 2**53
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}
+
+
+def refuse(problem: str, expected: str) -> NoReturn:
+    """Raise the error that says so.
+
+    Raises:
+        QueryRejected: Always. Nothing is charged.
+    """
+    raise QueryRejected(f"{problem}; expected {expected}; nothing was charged")
+
+
+def a_text(value: Any, name: str) -> str:
+    """A text that can be written down."""
+    if not isinstance(value, str) or any("\ud800" <= sign <= "\udfff" for sign in value):
+        refuse(f"{name} is {brief(value)}", "a text")
+    return value
+
+
+def a_number(value: Any, name: str) -> int | float:
+    """A finite number."""
+    number: int | float = value
+    if not math.isfinite(as_float(value)):
+        refuse(f"{name} is {brief(value)}", "a finite number")
+    return number
+
+
+def a_whole_number(value: Any, name: str) -> int:
+    """A whole number that every program can write down."""
+    whole = as_whole(value)
+    if whole is None or abs(whole) > _LARGEST:
+        refuse(f"{name} is {brief(value)}", "a whole number")
+    return whole
+
+
+def a_truth(value: Any, name: str) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        refuse(f"{name} is {brief(value)}", "true or false")
+    return value
+
+
+def a_scalar(value: Any, name: str) -> str | int | float | bool:
+    """A text, a finite number, or true or false."""
+    if isinstance(value, bool):
+        return value
+    return a_text(value, name) if isinstance(value, str) else a_number(value, name)
+
+
+def a_list(value: Any, name: str) -> list[Any]:
+    """Texts, or numbers, among which ``"inf"`` and ``"-inf"`` are the infinite ones."""
+    if not isinstance(value, list) or len(value) > MOST_ITEMS:
+        refuse(f"{name} is {brief(value)}", f"a list of at most {MOST_ITEMS:,} texts or numbers")
+    items = [a_scalar(item, f"an item of {name}") for item in value]
+    if all(isinstance(item, str) and item not in _INFINITE for item in items):
+        return items
+    return [_INFINITE.get(item, item) if isinstance(item, str) else item for item in items]
+
+
+def plain(value: Any, of: Callable[[Any, str], Any], name: str) -> Any:
+    """A value of Python as JSON writes it, checked as if it came from elsewhere."""
+    items = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(items, (list, tuple)):
+        items = [_finite(item.item() if hasattr(item, "item") else item) for item in items]
+    of(items, name)
+    return items
+
+
+def _finite(item: Any) -> Any:
+    return next((text for text, number in _INFINITE.items() if item == number), item)
