@@ -100,7 +100,8 @@ def test_nobody_but_a_steward_has_to_do_with_webhooks(app, steward, role):
         with visiting(app, token(app, role, "ada")) as client:
             answers = [
                 client.get(HOOKS), client.post(HOOKS, json={"url": receiver.url}),
-                client.delete(f"{HOOKS}/{made['id']}"), client.post(f"{HOOKS}/{made['id']}/test"), client.get(f"{HOOKS}/{made['id']}/deliveries"),
+                client.delete(f"{HOOKS}/{made['id']}"), client.post(f"{HOOKS}/{made['id']}/test"),
+                client.get(f"{HOOKS}/{made['id']}/deliveries"),
             ]  # fmt: skip
     assert [answer.status_code for answer in answers] == [403] * 5
 
