@@ -22,6 +22,7 @@ from everhold.asking.budget import (
 from everhold.asking.chosen import Choice, chosen_answers
 from everhold.asking.desk import CLOSED_STUDY, Desk, first_noise
 from everhold.asking.gate import Gate, certified_gates, described_gate, open_gate
+from everhold.asking.news import News, news
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.asking.standings import certified_competition, leaderboard
@@ -793,6 +794,15 @@ class Holdout:
                 for entry, meant in zip(entries, about, strict=True)
             ]
         )
+
+    def news(self, after: int = 0, *, limit: int = 1_000) -> News:
+        """What happened after an entry of the ledger, and how much is left; without any value, and free.
+
+        Args:
+            after: Number of the last entry that is known already.
+            limit: Read at most so many entries.
+        """
+        return news(self._desk, after, limit=limit)
 
     def spent(self, *, delta: float = 1e-6) -> Spending:
         """How much the answers so far have told about any one sealed row, as differential privacy; free of charge.

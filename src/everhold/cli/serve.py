@@ -64,6 +64,13 @@ def serve(
         bool,
         typer.Option("--open-metrics", help="Tell /metrics to this machine without a token.", rich_help_panel=_REACH),
     ] = False,
+    allow_internal_webhooks: Annotated[
+        bool,
+        typer.Option(
+            "--allow-internal-webhooks",
+            help="Let stewards have webhooks sent into the network of this machine.", rich_help_panel=_REACH,
+        ),
+    ] = False,
     most_megabytes: Annotated[
         int, typer.Option(min=1, help="Of an upload.", rich_help_panel=_LIMITS)
     ] = 1_024,
@@ -108,7 +115,7 @@ def serve(
     settings = service.Settings(
         storage=address_of(storage_of(storage)), address=(address or f"http://{shown}:{port}").rstrip("/"),
         other_hosts=tuple(allow_host or ()), most_bytes=most_megabytes * 2**20, requests_a_minute=requests_a_minute,
-        open_metrics=open_metrics,
+        open_metrics=open_metrics, internal_webhooks=allow_internal_webhooks,
     )  # fmt: skip
     listening = service.Listening(host, port, tuple(trust_proxy or ()))
     with arguments_checked():

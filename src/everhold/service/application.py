@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import contextlib
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -26,6 +26,7 @@ from everhold.service.recognition import Recognition
 from everhold.service.sessions import Sessions
 from everhold.service.tables import Records
 from everhold.service.web import add_pages
+from everhold.service.webhooks import Sender, WebhookStore, WebhookWorker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -52,20 +53,21 @@ def make_app(settings: Settings) -> FastAPI:
 
     holdouts, store = OpenHoldouts(settings.storage), LedgerStore.open(storage_url(settings.storage))
     agents = Agents(holdouts, settings)
+    webhooks, sender = WebhookStore(store.database), Sender(internal=settings.internal_webhooks)
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with agents.running():
-            yield
-        app.state.pictures.close()
-        holdouts.close()
-        store.close()
+        worker = WebhookWorker(webhooks, holdouts, sender=sender)
+        with contextlib.closing(store), contextlib.closing(holdouts), contextlib.closing(app.state.pictures), worker:
+            async with agents.running():
+                yield
 
     app = FastAPI(
         title="everhold", version=__version__, lifespan=lifespan, openapi_url=f"{API}/openapi.json", docs_url=None,
         redoc_url=None,
     )  # fmt: skip
     app.state.settings, app.state.holdouts = settings, holdouts
+    app.state.webhooks, app.state.sender = webhooks, sender
     _add_doorkeepers(app, settings, People(Records(store.database)))
     add_problems(app)
     for router in ROUTERS:

@@ -30,6 +30,7 @@ class Settings:
             that the time which they took tells less. 0 for at once.
         open_metrics: Whether `/metrics` is told to this machine without a token. Not behind a proxy on this machine,
             through which everybody comes from here.
+        internal_webhooks: Whether webhooks may go to addresses of the inner network, and by http to this machine.
     """
 
     storage: str = field(repr=False)
@@ -44,6 +45,7 @@ class Settings:
     failures_a_minute: int = 20
     answers_wait_for: float = 0.01
     open_metrics: bool = False
+    internal_webhooks: bool = False
 
     @property
     def secure(self) -> bool:

@@ -16,6 +16,7 @@ from everhold.service.api import (
     plans,
     tokens,
     unsealing,
+    webhooks,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +26,5 @@ __all__ = ["ROUTERS"]
 
 ROUTERS: tuple[APIRouter, ...] = (
     holdouts.router, asking.router, competitions.router, gates.router, certificates.router, allotments.router,
-    unsealing.router, plans.router, tokens.router, audit.router,
-    document.router,
+    unsealing.router, plans.router, tokens.router, audit.router, webhooks.router, document.router,
 )  # fmt: skip
