@@ -98,12 +98,12 @@ def storage_of(storage: str | None) -> str:
 
 def address_of(storage: str) -> str:
     """The URL of a storage that can be used."""
-    from everhold.ledger.database import database_path
+    from everhold.ledger.address import check_address
     from everhold.sealing.storage import storage_url
 
     url = storage_url(storage)
     with arguments_checked():
-        database_path(url)
+        check_address(url)
     return url
 
 
