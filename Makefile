@@ -5,7 +5,7 @@ BIN := .venv/bin
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 
-.PHONY: help setup demo test lowest hunt lint format docs house walks bench peers coverage-study experiments clean
+.PHONY: help setup demo services test lowest hunt lint format docs house walks bench peers coverage-study experiments clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -15,7 +15,10 @@ setup: .venv/installed-dev ## create .venv and install everything for developmen
 demo: .venv/installed-demo ## seal real flights, let an analyst climb, see what holds
 	$(BIN)/everhold demo --output demo-output
 
-test: .venv/installed-dev .venv-walks/installed lint ## all checks and tests
+services: ## install PostgreSQL and Chromium from Debian packages, if they are missing
+	@sh .ci/make-services
+
+test: services .venv/installed-dev .venv-walks/installed lint ## all checks and tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lowest: .venv-lowest/installed-lowest ## all tests on the lowest versions that pyproject.toml allows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -31,11 +32,10 @@ from everhold.asking.unsealing import disclosed, losing_their_promise, unseal
 from everhold.boundary import errors_leave_frames_behind
 from everhold.dependence import DependenceModel
 from everhold.display import Facts, html_bar, html_sentences, html_table
-from everhold.errors import DependenceError, QueryRejected
+from everhold.errors import DependenceError, HoldoutNotFound, QueryRejected
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
 from everhold.ledger import LedgerStore, Outcome
 from everhold.ledger.allotments import ACT, ACTS, ANALYST, Accounts, Allotment
-from everhold.ledger.database import database_path
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
@@ -173,7 +173,9 @@ class Holdout:
         """Seal rows and record the promise.
 
         Args:
-            storage: URL of the database, such as ``"sqlite:///study.db"``, or a path to an SQLite file.
+            storage: URL of the database, such as ``"sqlite:///study.db"`` or
+                ``"postgresql://user@host/study?rows=/srv/rows"``, or a path to an SQLite file. The sealed rows stay in
+                files: beside an SQLite file, or in the folder that ``rows`` or the variable ``EVERHOLD_ROWS`` names.
             name: Name of the holdout, unique in that database.
             holdout: The rows to seal: a path to a Parquet or CSV file, a pandas or Polars frame, an Arrow table, or a
                 mapping from names to NumPy arrays.
@@ -230,12 +232,11 @@ class Holdout:
             competition = Competition(feedback=feedback, metric=metric, teams=teams, submissions=submissions)
             mechanism, queries = competition.wish(mechanism)
         url = storage_url(storage)
-        database = database_path(url)
+        rows = rows_folder(url)
         others: list[HoldoutRecord] = []
-        if database.exists():
-            with LedgerStore.open(url, create=False) as existing:
-                check_name_is_free(name, existing.names())
-                others = [existing.record(other) for other in existing.names()]
+        with suppress(HoldoutNotFound), LedgerStore.open(url, create=False) as existing:
+            check_name_is_free(name, existing.names())
+            others = [existing.record(other) for other in existing.names()]
 
         def choose(structure: RowStructure) -> Mechanism:
             chosen = chosen_mechanism(
@@ -247,7 +248,7 @@ class Holdout:
             check_worth(chosen, allow_vacuous=allow_vacuous)
             return chosen
 
-        with new_folder(database, name) as folder, progress("sealing"):
+        with new_folder(rows, name) as folder, progress("sealing"):
             made = seal(
                 folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
                 choose=choose, most_rows=most_rows, equal_rows=equal_rows, again=again, others=others, seed=seed,
@@ -298,7 +299,7 @@ class Holdout:
         try:
             record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
             check_settings(record.configuration)
-            folder = rows_folder(database_path(url)) / record.configuration["folder"]
+            folder = rows_folder(url) / record.configuration["folder"]
             if recover:
                 recover_ledger(store, record, folder)
             return cls(store, record, folder)

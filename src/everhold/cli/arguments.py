@@ -113,7 +113,7 @@ def address_of(storage: str) -> str:
     Raises:
         Misuse: If it is none, or the address of a service.
     """
-    from everhold.ledger.database import database_path
+    from everhold.ledger.address import check_address
     from everhold.sealing.storage import storage_url
 
     if is_address(storage):
@@ -123,7 +123,7 @@ def address_of(storage: str) -> str:
         )
     url = storage_url(storage)
     with arguments_checked():
-        database_path(url)
+        check_address(url)
     return url
 
 

@@ -42,6 +42,7 @@ EXTRAS = {
     "pyagrum": "graph",
     "dp_accounting": "accounting",
     "rfc3161_client": "timestamp",
+    "psycopg": "postgres",
 }
 """The extra of each package that a command may need."""
 

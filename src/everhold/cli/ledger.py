@@ -146,7 +146,6 @@ def _verified(storage: str, name: str, certificate_file: Path | None) -> dict[st
     """What was checked and what was found."""
     from everhold.ledger import LedgerStore
     from everhold.ledger import verify as verify_ledger
-    from everhold.ledger.database import database_path
     from everhold.ledger.head_file import HeadFile
     from everhold.sealing.storage import is_folder_name, rows_folder
 
@@ -159,7 +158,7 @@ def _verified(storage: str, name: str, certificate_file: Path | None) -> dict[st
         if not is_folder_name(str(record.configuration["folder"])):
             report = verify_ledger(store, name, seal_key=None)
             return _result(report, ["hashes", "sums"], ["the holdout's folder is not one that everhold made"])
-        folder = rows_folder(database_path(url)) / str(record.configuration["folder"])
+        folder = rows_folder(url) / str(record.configuration["folder"])
         seal_key, key_findings = _seal_key(folder, record)
         expected, certificate_findings = _expected(certificate_file, record)
         head_file = None if seal_key is None else HeadFile.of(folder, holdout=record.id, seal_key=seal_key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import re
@@ -11,12 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import GenericFunction
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger.allotments import Accounts
+from everhold.ledger.asked import Asked
 from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, seal_of
 from everhold.ledger.database import database_errors, entries, head
 from everhold.ledger.envelopes import ENVELOPE, opened, sealed
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from sqlalchemy import Connection
+    from sqlalchemy.sql.compiler import SQLCompiler
 
     from everhold.ledger.database import Database
     from everhold.ledger.envelopes import Numbers
@@ -41,6 +45,19 @@ _PAGE_SIZE = 1_000
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 _read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the text that was written
 
+
+class _Listed(GenericFunction[str]):
+    """The elements of a JSON array: one statement, however many there are."""
+
+    name = "json_each"
+    inherit_cache = True
+
+
+@compiles(_Listed, "postgresql")
+def _listed_by_postgres(element: _Listed, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_array_elements_text(CAST({compiler.process(element.clause_expr, **options)} AS JSON))"
+
+
 _OF_HOLDOUT = entries.c.holdout_id == bindparam("holdout")
 _ENTRIES = select(entries.c.holdout_id, *(entries.c[name] for name in (*HASHED, "entry_hash", "entry_seal")))
 _PAGE = (
@@ -48,12 +65,16 @@ _PAGE = (
     .order_by(entries.c.sequence)
     .limit(bindparam("size"))
 )
-_WANTED = func.json_each(bindparam("questions")).table_valued("value")  # one statement, however many there are
+_WANTED = _Listed(bindparam("questions")).table_valued("value")
 _ANSWERED = _ENTRIES.where(_OF_HOLDOUT, entries.c.question.in_(select(_WANTED.c.value)))
 _CHARGED = (
     _ENTRIES.where(_OF_HOLDOUT, entries.c.charged > 0).order_by(entries.c.sequence.desc()).limit(bindparam("size"))
 )
-_QUESTIONS = select(entries.c.sequence, entries.c.question).where(_OF_HOLDOUT).order_by(entries.c.sequence)
+_QUESTIONS = (
+    select(entries.c.sequence, entries.c.question)
+    .where(_OF_HOLDOUT, entries.c.sequence > bindparam("after"))
+    .order_by(entries.c.sequence)
+)
 _HEAD = select(head).where(head.c.holdout_id == bindparam("holdout"))
 _INSERT = insert(entries)
 _MOVE_HEAD = update(head).where(
@@ -204,20 +225,22 @@ class Ledger:
             fingerprints.append(question.fingerprint)
             if not _FINGERPRINT.fullmatch(question.fingerprint):
                 raise ValueError("a question's fingerprint is not a SHA-256; expected 64 lower-case hexadecimal digits")
-        with self.database.transaction(writing=True) as connection:
+        with self.database.transaction(writing=True, turn=self.holdout) as connection:
             with database_errors():
                 after, reached = self._head(connection)
-                self._check_all_questions(connection, after)
+                asked = self._asked(connection, after)
                 known = self._answered(connection, fingerprints)
+            if any((fingerprint in asked) != (fingerprint in known) for fingerprint in fingerprints):
+                raise _not_what_was_written(after)
             fresh: dict[str, int] = {}  # the position where a new question is asked first
             for index, fingerprint in enumerate(fingerprints):
                 if fingerprint not in known:
                     fresh.setdefault(fingerprint, index)
-            page = Page(after.state, [*fresh.values()], partial(self._all_entries, connection, after.sequence))
+            page = Page(after.state, [*fresh.values()], partial(self._all_entries, connection, after))
             yield page
             if page.taken:
                 with database_errors():
-                    after, added = self._append(connection, after, questions, page.taken, canonical(page.state))
+                    after, added = self._append(connection, after, asked, questions, page.taken, canonical(page.state))
                 known |= added
         if self.head_file is not None and reached is not None and reached < (now := Reached.of(after)):
             self.head_file.advance(now)
@@ -303,41 +326,34 @@ class Ledger:
             known[row.question] = row.sequence, row.answer
         return known
 
-    def _check_all_questions(self, connection: Connection, at: Head) -> None:
-        """Check that every question that was ever asked is still there: one that is gone would be answered anew.
-
-        The connection remembers a digest of them. As long as nobody else has written to the file, which SQLite knows,
-        nothing is read again: an answer takes as long after a hundred thousand questions as after the first.
+    def _asked(self, connection: Connection, at: Head) -> Asked:
+        """Every question that was ever asked: one that is gone from the database would be answered anew.
 
         Raises:
             IntegrityError: If one is missing, added or another one.
         """
-        version = connection.exec_driver_sql("PRAGMA data_version").scalar_one()
-        remembered, digest = connection.info.get(self.holdout, (None, None))
-        if remembered == version and digest.hexdigest() == at.questions_hash:
-            return
-        rows = connection.execute(_QUESTIONS, {"holdout": self.holdout}).all()
-        digest = hashlib.sha256("".join(question for _, question in rows).encode())
-        in_order = [sequence for sequence, _ in rows] == list(range(1, at.sequence + 1))
-        if digest.hexdigest() != at.questions_hash or not in_order:
-            raise IntegrityError(
-                f"the ledger does not hold the {at.sequence:,} entries that were written: some are missing, added or "
-                "about other questions; expected all of them; nothing was answered or charged; verify the ledger and "
-                "restore a backup"
-            )
-        connection.info[self.holdout] = version, digest
+        remembered = self.database.asked.get(self.holdout)
+        for before in (Asked(),) if remembered is None else (remembered, Asked()):
+            if before.sequence > at.sequence:  # it was set back, which is judged by the head file
+                continue
+            now = {"holdout": self.holdout, "after": before.sequence}
+            later = connection.execute(_QUESTIONS, now).all() if before.sequence < at.sequence else []
+            asked = before.up_to(at, [(sequence, question) for sequence, question in later])
+            if asked is not None:
+                self.database.asked[self.holdout] = asked
+                return asked
+        raise _not_what_was_written(at)
 
     def _append(
-        self, connection: Connection, before: Head, questions: Sequence[Question], taken: Mapping[int, Outcome],
-        state: str,
+        self, connection: Connection, before: Head, asked: Asked, questions: Sequence[Question],
+        taken: Mapping[int, Outcome], state: str,
     ) -> tuple[Head, dict[str, tuple[int, str]]]:  # fmt: skip
         """Append one entry for each outcome and move the head; returns it, and what `_answered` would find."""
         holdout, last, charged = self.holdout, before.sequence + len(taken), before.charged
         # One seal for the batch: the states between its entries never exist outside the step.
         state_seal = seal_of(self.seal_key, holdout=holdout, sequence=last, state=state)
         asked_at, previous = datetime.now(UTC).isoformat(timespec="microseconds"), before.entry_hash
-        version, digest = connection.info[holdout]
-        digest, rows, added = digest.copy(), [], {}
+        digest, rows, added = asked.digest.copy(), [], {}
         for sequence, (index, outcome) in enumerate(taken.items(), before.sequence + 1):
             question = questions[index]
             answer = canonical(self._with_envelope(question.fingerprint, outcome))
@@ -366,7 +382,6 @@ class Ledger:
         seal = seal_of(self.seal_key, holdout=holdout, **after)
         if connection.execute(_MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount != 1:
             raise EverholdError("the ledger moved on while the question was answered; nothing was charged; ask again")
-        connection.info[holdout] = version, digest  # if this is not committed, the head differs and all is read again
         return Head(**{**after, "state": json.loads(state)}), added
 
     def _check_sealed(self, row: Sequence[Any]) -> None:
@@ -396,16 +411,32 @@ class Ledger:
             ENVELOPE: sealed(outcome.sealed, key=self.seal_key, holdout=self.holdout, question=question),
         }
 
-    def _all_entries(self, connection: Connection, count: int) -> list[Entry]:
-        """The entries of a transaction, all that were written; it has checked that none is missing."""
+    def _all_entries(self, connection: Connection, at: Head) -> list[Entry]:
+        """The entries up to a head, all that were written.
+
+        Raises:
+            IntegrityError: If one was altered, is missing or was added.
+        """
         with database_errors():
-            rows = connection.execute(_PAGE, {"holdout": self.holdout, "after": 0, "size": count}).all()
-        return [self._entry(row) for row in rows]
+            rows = connection.execute(_PAGE, {"holdout": self.holdout, "after": 0, "size": at.sequence}).all()
+        found = [self._entry(row) for row in rows]
+        follows = all(entry.previous_hash == before.entry_hash for before, entry in pairwise(found))
+        if len(found) != at.sequence or not follows or (found and found[-1].entry_hash != at.entry_hash):
+            raise _not_what_was_written(at)
+        return found
 
     def _entry(self, row: Sequence[Any]) -> Entry:
         self._check_sealed(row)
         _, sequence, question, description, answer, *rest = row
         return Entry(sequence, question, _read(description)[0], _read(answer)[0], *rest)
+
+
+def _not_what_was_written(at: Head) -> IntegrityError:
+    return IntegrityError(
+        f"the ledger does not hold the {at.sequence:,} entries that were written: some are missing, added or about "
+        "other questions; expected all of them; nothing was answered or charged; verify the ledger and restore a "
+        "backup"
+    )
 
 
 def find_head(connection: Connection, holdout: str, missing: type[EverholdError] = HoldoutNotFound) -> dict[str, Any]:

@@ -10,30 +10,31 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, insert, select, text
+from sqlalchemy import bindparam, insert, select
 
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
 from everhold.ledger.chain import canonical, holdout_hash, seal_of
-from everhold.ledger.database import Database, database_errors, database_path, entries, head, holdouts
+from everhold.ledger.address import connected
+from everhold.ledger.database import database_errors, entries, head, holdouts
 from everhold.ledger.head_file import Reached
 from everhold.ledger.ledger import Ledger, find_head
 from everhold.ledger.records import Head, HoldoutRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
     from sqlalchemy import Connection
 
+    from everhold.ledger.database import Database
     from everhold.ledger.head_file import HeadFile
     from everhold.ledger.ledger import Step
     from everhold.ledger.records import Committed, Entry, Question
 
 __all__ = ["LedgerStore", "Snapshot"]
 
-_NAMES = select(holdouts.c.name).order_by(holdouts.c.name)
+_NAMES = select(holdouts.c.name)
 _HOLDOUT = select(holdouts).where(holdouts.c.name == bindparam("name"))
 _ALL_ENTRIES = select(entries).where(entries.c.holdout_id == bindparam("holdout")).order_by(entries.c.sequence)
 
@@ -69,36 +70,34 @@ class LedgerStore:
         """Open the database at `url`, and create or migrate it if need be.
 
         Args:
-            url: Such as ``sqlite:///study.db``.
-            create: Whether a missing file is created.
+            url: Such as ``sqlite:///study.db`` or ``postgresql://user@host/database``.
+            create: Whether a missing file, or missing tables, are created.
             patience: Seconds to wait while another process writes.
 
         Raises:
-            ValueError: If `url` is not the address of an SQLite file.
-            HoldoutNotFound: If the file is missing and `create` is false.
-            IntegrityError: If the file is damaged or is not a ledger.
-            EverholdError: If the file cannot be opened, or was written by a newer everhold.
+            ValueError: If `url` is the address of no such database.
+            HoldoutNotFound: If the file or the tables are missing and `create` is false.
+            IntegrityError: If the database is damaged or is not a ledger.
+            EverholdError: If it cannot be opened or reached, or was written by a newer everhold.
+            ModuleNotFoundError: If the driver of PostgreSQL is not installed.
         """
-        path = database_path(url)
-        if not create and not path.exists():
-            raise HoldoutNotFound(f"there is no ledger at {path}; check the address, or create a holdout there first")
-        return _opened(path, patience, create=create)
+        return _opened(url, patience, create=create)
 
     def __repr__(self) -> str:
-        return f"LedgerStore({str(self._database.path)!r})"
+        return f"LedgerStore({self._database.shown!r})"
 
     @property
     def url(self) -> str:
-        """The address of the database, with an absolute path."""
-        return f"sqlite:///{self._database.path}"
+        """The address of the database, complete; it may hold a password."""
+        return self._database.url
 
     @property
     def database(self) -> Database:
         """The database itself, for what others keep in it."""
         return self._database
 
-    def __reduce__(self) -> tuple[Callable[..., LedgerStore], tuple[Path, float]]:
-        return _opened, (self._database.path, self._database.patience)
+    def __reduce__(self) -> tuple[Callable[..., LedgerStore], tuple[str, float]]:
+        return _opened, (self._database.url, self._database.patience)
 
     def __enter__(self) -> Self:
         return self
@@ -162,7 +161,7 @@ class LedgerStore:
     def names(self) -> list[str]:
         """The names of all holdouts, sorted."""
         with self._database.transaction() as connection, database_errors():
-            return list(connection.scalars(_NAMES))
+            return sorted(connection.scalars(_NAMES))  # servers have orders of their own
 
     def record(self, name: str) -> HoldoutRecord:
         """The holdout of that name.
@@ -219,12 +218,12 @@ class LedgerStore:
             with database_errors():
                 holdout = _find_holdout(connection, name)
                 at = find_head(connection, holdout["id"], missing=IntegrityError)
-                damage = tuple(connection.scalars(text("PRAGMA integrity_check(10)")))
-            yield Snapshot(holdout, at, _stream(connection, holdout["id"]), () if damage == ("ok",) else damage)
+                damage = self._database.damage(connection)
+            yield Snapshot(holdout, at, _stream(connection, holdout["id"]), damage)
 
 
-def _opened(path: Path, patience: float, *, create: bool = False) -> LedgerStore:
-    database = Database(path, patience=patience)
+def _opened(url: str, patience: float, *, create: bool = False) -> LedgerStore:
+    database = connected(url, create=create, patience=patience)
     try:
         database.migrate(create=create)
     except BaseException:
@@ -237,7 +236,7 @@ def _find_holdout(connection: Connection, name: str) -> dict[str, Any]:
     """The row of that holdout, or `HoldoutNotFound` with the names that exist."""
     row = connection.execute(_HOLDOUT, {"name": name}).first()
     if row is None:
-        names = list(connection.scalars(_NAMES))
+        names = sorted(connection.scalars(_NAMES))
         known = "the holdouts there are " + ", ".join(map(repr, names)) if names else "there are none yet"
         raise HoldoutNotFound(f"there is no holdout named {name!r}; {known}", name=name, names=names)
     return row._asdict()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
 from everhold.errors import HoldoutRejected
+from everhold.ledger.address import rows_beside
 from everhold.private_files import private_folder
 
 if TYPE_CHECKING:
@@ -54,9 +55,13 @@ def check_name(name: str) -> None:
         )
 
 
-def rows_folder(database: Path) -> Path:
-    """Where the private folders of a database's holdouts are."""
-    return database.with_suffix(".rows")
+def rows_folder(storage: str | Path) -> Path:
+    """Where the private folders of a storage's holdouts are: beside an SQLite file, or as its address says.
+
+    Raises:
+        ValueError: If the address cannot be used, or says nothing of the folder where it has to.
+    """
+    return rows_beside(storage_url(storage))
 
 
 def is_folder_name(folder: str) -> bool:
@@ -73,25 +78,29 @@ def check_name_is_free(name: str, names: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def new_folder(database: Path, name: str) -> Iterator[Path]:
-    """A private folder for the rows, beside the database, which has to have a folder already; gone again if that fails.
+def new_folder(rows: Path, name: str) -> Iterator[Path]:
+    """A private folder for the rows of one holdout; gone again if that fails.
+
+    Args:
+        rows: Where those of all holdouts of the storage are; made if it is missing, in a folder that is there.
+        name: Of the holdout.
 
     Raises:
         HoldoutRejected: If it cannot be made.
     """
-    if not database.parent.is_dir():
+    if not rows.parent.is_dir():
         raise HoldoutRejected(
-            f"the folder {str(database.parent)!r} of the storage does not exist; expected an existing one; "
+            f"the folder {str(rows.parent)!r} of the storage does not exist; expected an existing one; "
             "create it first; nothing was created"
         )
-    folder = rows_folder(database) / f"{name}-{secrets.token_hex(4)}"
+    folder = rows / f"{name}-{secrets.token_hex(4)}"
     try:
         private_folder(folder.parent)  # mkdir(parents=True) would make this one as the umask says
         private_folder(folder)
     except OSError as fault:
         raise HoldoutRejected(
-            f"the folder for the rows beside {database.name!r} cannot be made: {fault.strerror}; expected a writable "
-            "folder; check its permissions; nothing was created"
+            f"the folder for the rows, {rows.name!r}, cannot be made: {fault.strerror}; expected a writable folder; "
+            "check its permissions; nothing was created"
         ) from None
     try:
         yield folder

@@ -10,6 +10,9 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+COUNT = sa.Integer().with_variant(sa.BigInteger(), "postgresql")
+
 # Two EXISTS, as one with OR would read all entries for every new one.
 # INSERT OR REPLACE deletes without firing a delete trigger, hence the trigger before an insert.
 SQLITE_TRIGGERS = (
@@ -56,48 +59,72 @@ SQLITE_TRIGGERS = (
     """,
 )
 
+# Keys keep PostgreSQL from inserting anything twice.
+POSTGRESQL_TRIGGERS = (
+    """
+    CREATE FUNCTION everhold_refuses() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION USING MESSAGE = TG_ARGV[0], ERRCODE = 'integrity_constraint_violation'; END $$
+    """,
+    """
+    CREATE TRIGGER entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
+    FOR EACH STATEMENT EXECUTE FUNCTION everhold_refuses('entries are append-only')
+    """,
+    """
+    CREATE TRIGGER holdouts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON holdouts
+    FOR EACH STATEMENT EXECUTE FUNCTION everhold_refuses('a sealed holdout cannot be altered')
+    """,
+    """
+    CREATE TRIGGER head_stays BEFORE DELETE OR TRUNCATE ON head
+    FOR EACH STATEMENT EXECUTE FUNCTION everhold_refuses('the head only moves forward')
+    """,
+    """
+    CREATE TRIGGER head_only_forward BEFORE UPDATE ON head FOR EACH ROW
+    WHEN (NEW.holdout_id <> OLD.holdout_id OR NEW.sequence <= OLD.sequence OR NEW.charged < OLD.charged)
+    EXECUTE FUNCTION everhold_refuses('the head only moves forward')
+    """,
+)
+
 
 def upgrade() -> None:
-    """Create the tables and, on SQLite, the triggers."""
+    """Create the tables and the triggers."""
     op.create_table(
         "holdouts",
-        sa.Column("id", sa.Text, primary_key=True),
-        sa.Column("name", sa.Text, nullable=False, unique=True),
-        sa.Column("created", sa.Text, nullable=False),
-        sa.Column("configuration", sa.Text, nullable=False),
+        sa.Column("id", TEXT, primary_key=True),
+        sa.Column("name", TEXT, nullable=False, unique=True),
+        sa.Column("created", TEXT, nullable=False),
+        sa.Column("configuration", TEXT, nullable=False),
         sqlite_strict=True,
     )
     op.create_table(
         "head",
-        sa.Column("holdout_id", sa.Text, sa.ForeignKey("holdouts.id"), primary_key=True),
-        sa.Column("sequence", sa.Integer, nullable=False),
-        sa.Column("charged", sa.Integer, nullable=False),
-        sa.Column("state", sa.Text, nullable=False),
-        sa.Column("entry_hash", sa.Text, nullable=False),
-        sa.Column("questions_hash", sa.Text, nullable=False),
-        sa.Column("head_seal", sa.Text, nullable=False),
+        sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
+        sa.Column("sequence", COUNT, nullable=False),
+        sa.Column("charged", COUNT, nullable=False),
+        sa.Column("state", TEXT, nullable=False),
+        sa.Column("entry_hash", TEXT, nullable=False),
+        sa.Column("questions_hash", TEXT, nullable=False),
+        sa.Column("head_seal", TEXT, nullable=False),
         sqlite_strict=True,
     )
     op.create_table(
         "entries",
-        sa.Column("holdout_id", sa.Text, sa.ForeignKey("holdouts.id"), primary_key=True),
-        sa.Column("sequence", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("question", sa.Text, nullable=False),
-        sa.Column("description", sa.Text, nullable=False),
-        sa.Column("answer", sa.Text, nullable=False),
-        sa.Column("charged", sa.Integer, nullable=False),
-        sa.Column("asked_at", sa.Text, nullable=False),
-        sa.Column("state_seal", sa.Text, nullable=False),
-        sa.Column("previous_hash", sa.Text, nullable=False),
-        sa.Column("entry_hash", sa.Text, nullable=False),
-        sa.Column("entry_seal", sa.Text, nullable=False),
+        sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
+        sa.Column("sequence", COUNT, primary_key=True, autoincrement=False),
+        sa.Column("question", TEXT, nullable=False),
+        sa.Column("description", TEXT, nullable=False),
+        sa.Column("answer", TEXT, nullable=False),
+        sa.Column("charged", COUNT, nullable=False),
+        sa.Column("asked_at", TEXT, nullable=False),
+        sa.Column("state_seal", TEXT, nullable=False),
+        sa.Column("previous_hash", TEXT, nullable=False),
+        sa.Column("entry_hash", TEXT, nullable=False),
+        sa.Column("entry_seal", TEXT, nullable=False),
         sa.UniqueConstraint("holdout_id", "question"),
         sqlite_strict=True,
     )
     op.create_index("entries_in_order", "entries", ["holdout_id", "sequence", "question"])
-    if op.get_bind().dialect.name == "sqlite":
-        for trigger in SQLITE_TRIGGERS:
-            op.execute(trigger)
+    for trigger in SQLITE_TRIGGERS if op.get_bind().dialect.name == "sqlite" else POSTGRESQL_TRIGGERS:
+        op.execute(trigger)
 
 
 def downgrade() -> None:

@@ -1,0 +1,128 @@
+"""What the address of a storage names: an SQLite file or a PostgreSQL database, and a folder for the sealed rows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError
+
+from everhold.errors import HoldoutNotFound
+from everhold.ledger.sqlite import SQLite
+
+if TYPE_CHECKING:
+    from everhold.ledger.database import Database
+
+__all__ = ["ROWS_VARIABLE", "check_address", "connected", "rows_beside"]
+
+ROWS_VARIABLE = "EVERHOLD_ROWS"
+"""Environment variable: the folder of the sealed rows, where the address of a PostgreSQL database names none."""
+
+_POSTGRES = ("postgresql", "postgresql+psycopg")
+_EXPECTED = (
+    "expected the address of an SQLite file such as sqlite:///study.db or sqlite:////folder/study.db, or of a "
+    "PostgreSQL database such as postgresql://user@host/database"
+)
+_FILE = "expected the address of an SQLite file such as sqlite:///study.db or sqlite:////folder/study.db"
+
+
+def check_address(url: str) -> None:
+    """Check that a storage can have this address; nothing is opened.
+
+    Raises:
+        ValueError: If not; the message quotes nothing of it, as it may hold a password.
+
+    Examples:
+        >>> check_address("sqlite:///study.db")
+        >>> check_address("mysql://host/study")
+        Traceback (most recent call last):
+        ...
+        ValueError: storage of the kind 'mysql' is not supported; expected the address of an SQLite file such as
+        sqlite:///study.db or sqlite:////folder/study.db, or of a PostgreSQL database such as
+        postgresql://user@host/database
+    """
+    address = _parsed(url)
+    if address.drivername in _POSTGRES:
+        rows_beside(url)
+    else:
+        _file_of(address)
+
+
+def connected(url: str, *, create: bool, patience: float) -> Database:
+    """The database at an address, its tables not looked at yet.
+
+    Args:
+        url: The address.
+        create: Whether a missing file is created.
+        patience: Seconds to wait while another process writes.
+
+    Raises:
+        ValueError: If the address is neither that of an SQLite file nor of a PostgreSQL database.
+        HoldoutNotFound: If the file is missing and `create` is false.
+        EverholdError: If the file cannot be opened.
+        ModuleNotFoundError: If the driver of PostgreSQL is not installed.
+    """
+    address = _parsed(url)
+    if address.drivername in _POSTGRES:
+        from everhold.ledger.postgres import PostgreSQL
+
+        return PostgreSQL(address, patience=patience)
+    path = _file_of(address)
+    if not create and not path.exists():
+        raise HoldoutNotFound(f"there is no ledger at {path}; check the address, or create a holdout there first")
+    return SQLite(path, patience=patience)
+
+
+def rows_beside(url: str) -> Path:
+    """Where the private folders of a storage's holdouts are: beside an SQLite file, or as the address says.
+
+    Raises:
+        ValueError: If the address cannot be used, or names no folder where it has to.
+
+    Examples:
+        >>> rows_beside("sqlite:////srv/study.db").as_posix()
+        '/srv/study.rows'
+        >>> rows_beside("postgresql://host/study?rows=/srv/rows").as_posix()
+        '/srv/rows'
+    """
+    address = _parsed(url)
+    if address.drivername not in _POSTGRES:
+        return _file_of(address).with_suffix(".rows")
+    named = address.query.get("rows") or os.environ.get(ROWS_VARIABLE)
+    if not isinstance(named, str) or not Path(named).is_absolute():
+        raise ValueError(
+            "sealed rows stay in files, and the address of the PostgreSQL database does not say where; expected one "
+            "folder with its whole path, such as postgresql://user@host/database?rows=/srv/everhold/rows, the same "
+            f"for all processes; add it, or set {ROWS_VARIABLE}"
+        )
+    return Path(named)
+
+
+def _parsed(url: str) -> sa.URL:
+    try:
+        address = sa.make_url(url)
+    except (ArgumentError, ValueError):
+        raise ValueError(f"the storage is not an address; {_EXPECTED}") from None
+    if address.drivername in _POSTGRES:
+        if not address.database:
+            raise ValueError(f"the address names no database; {_EXPECTED}")
+    elif address.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise ValueError(f"storage of the kind {address.drivername!r} is not supported; {_EXPECTED}")
+    return address
+
+
+def _file_of(address: sa.URL) -> Path:
+    """The absolute path of an SQLite file."""
+    if not address.database or address.database == ":memory:" or address.database.startswith("file:"):
+        raise ValueError(f"the ledger must outlive the process, so it needs a file; {_FILE}")
+    if address.host or address.query:
+        raise ValueError(f"an SQLite address has no host and no options; {_FILE}")
+    path = Path(address.database).absolute()
+    try:
+        os.fsencode(path)
+        path.exists()
+    except (OSError, ValueError):  # too long for the file system, or with signs that it has no bytes for
+        raise ValueError(f"the storage is no path that this file system takes; {_FILE}") from None
+    return path

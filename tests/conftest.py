@@ -1,0 +1,27 @@
+"""What tests of several rooms share: a PostgreSQL server, and databases on it."""
+
+import os
+
+import pytest
+from postgres_cluster import programs, running_cluster
+
+_MISSING = "PostgreSQL is not installed; on Debian: apt-get install postgresql, or make services"
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server that ends with the tests."""
+    if programs() is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(_MISSING)
+        pytest.skip(_MISSING)
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def postgres_url(postgres, tmp_path):
+    """The address of a new, empty storage on PostgreSQL."""
+    name = postgres.new_database()
+    yield postgres.url(name, rows=tmp_path / "rows")
+    postgres.drop(name)
