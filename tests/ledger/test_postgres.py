@@ -198,13 +198,12 @@ def test_a_newer_ledger_is_not_touched(store, raw, postgres_url):
 
 
 def test_a_server_that_stops_and_comes_back_loses_nothing(tmp_path):
-    with running_cluster() as cluster:
-        with LedgerStore.open(cluster.url(cluster.new_database())) as store:
-            record = new_study(store)
-            ask(store, record, 1)
-            cluster.stop()
-            for _ in range(2):
-                with pytest.raises(EverholdError, match="cannot be reached"):
-                    ask(store, record, 2)
-            cluster.start()
-            assert [c.sequence for c in ask(store, record, 1, 2)] == [1, 2]
+    with running_cluster() as cluster, LedgerStore.open(cluster.url(cluster.new_database())) as store:
+        record = new_study(store)
+        ask(store, record, 1)
+        cluster.stop()
+        for _ in range(2):
+            with pytest.raises(EverholdError, match="cannot be reached"):
+                ask(store, record, 2)
+        cluster.start()
+        assert [c.sequence for c in ask(store, record, 1, 2)] == [1, 2]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, insert, select
 
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
-from everhold.ledger.chain import canonical, holdout_hash, seal_of
 from everhold.ledger.address import connected
+from everhold.ledger.chain import canonical, holdout_hash, seal_of
 from everhold.ledger.database import database_errors, entries, head, holdouts
 from everhold.ledger.head_file import Reached
 from everhold.ledger.ledger import Ledger, find_head

@@ -27,10 +27,9 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from everhold.errors import EverholdError
-from everhold.ledger.database import database_path
 from everhold.private_files import create_private, private_folder
 from everhold.questions.untrusted_files import read_untrusted
-from everhold.sealing.storage import rows_folder, storage_url
+from everhold.sealing.storage import rows_folder
 from everhold.service.visitors import Viewer
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> Non
 @contextlib.contextmanager
 def _folder_for_one(storage: str) -> Iterator[Path]:
     """A private folder for one request, beside the sealed rows; gone afterwards, whatever happens."""
-    shared = rows_folder(database_path(storage_url(storage))).with_suffix(".uploads")
+    shared = rows_folder(storage).with_suffix(".uploads")
     private_folder(shared)
     _sweep(shared)
     folder = Path(tempfile.mkdtemp(dir=shared))  # for its owner alone

@@ -110,7 +110,9 @@ def test_from_sealing_to_a_verified_certificate(browser, service, tmp_path):
 
         text = (tmp_path / "spring.json").read_text()
         assert '"asked":1,' in text.replace(" ", "")
-        (tmp_path / "forged.json").write_text(text.replace('"asked": 1', '"asked": 0').replace('"asked":1', '"asked":0'))
+        (tmp_path / "forged.json").write_text(
+            text.replace('"asked": 1', '"asked": 0').replace('"asked":1', '"asked":0')
+        )
         page.get_by_label("certificate", exact=True).set_input_files(tmp_path / "forged.json")
         page.get_by_role("button", name="Verify").click()
         page.get_by_role("heading", name="Do not believe it").wait_for()
