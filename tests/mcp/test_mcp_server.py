@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 
@@ -15,7 +16,7 @@ from starlette.testclient import TestClient
 from everhold.errors import EverholdError
 from everhold.mcp import make_server
 from everhold.mcp.results import StatusTold
-from everhold.mcp.server import LOOPBACK, http_app, serve_http
+from everhold.mcp.server import LOOPBACK, http_app, listening, serve_http
 from everhold.mcp.tools import Tools
 from everhold.mcp.words import INSTRUCTIONS
 
@@ -156,6 +157,13 @@ def test_an_address_that_others_reach_has_to_be_wished_for(holdout):
 def test_an_address_that_cannot_be_used_is_said(holdout, host, port):
     with pytest.raises(ValueError, match="nobody can listen"):
         serve_http(make_server(holdout), host=host, port=port, allowed_hosts=["x:1"])
+
+
+def test_answers_do_not_wait_for_more_to_send():
+    with listening("127.0.0.1", 0) as taken, socket.create_connection(taken.getsockname()):
+        connection, _ = taken.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_body_without_end_is_refused(web, monkeypatch):

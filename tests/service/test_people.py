@@ -2,6 +2,7 @@
 
 import hmac
 import sqlite3
+import threading
 
 import pytest
 from door_samples import Clock
@@ -115,6 +116,21 @@ def test_a_link_is_used_once_and_in_time(people):
     assert people.use_link("") is None
     people.records.clock.time += LINK_LASTS
     assert people.use_link(late) is None
+
+
+def test_of_many_who_come_with_one_link_one_is_let_in(people):
+    link, let_in, start = people.link(people.make(Role.STEWARD, "root", by="test").token.id), [], threading.Barrier(8)
+
+    def come():
+        start.wait()
+        let_in.append(people.use_link(link) is not None)
+
+    threads = [threading.Thread(target=come) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(let_in) == [False] * 7 + [True]
 
 
 @pytest.mark.parametrize(

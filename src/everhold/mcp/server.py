@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.mcp.candidates import PredictionsFolder
 
-__all__ = ["LOOPBACK", "http_app", "make_server", "serve_http", "serve_stdio"]
+__all__ = ["LOOPBACK", "http_app", "listening", "make_server", "serve_http", "serve_stdio"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Hosts that nobody reaches from another machine."""
@@ -131,8 +131,8 @@ def serve_http(server: MCPServer[Any], *, host: str, port: int, allowed_hosts: S
         http_app(server, host, allowed_hosts), log_level="error", access_log=False, server_header=False,
         log_config=None,  # its own would close every handler that the process has
     )  # fmt: skip
-    with _listening(host, port) as listening:
-        uvicorn.Server(settings).run(sockets=[listening])
+    with listening(host, port) as taken:
+        uvicorn.Server(settings).run(sockets=[taken])
 
 
 def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = ()) -> Starlette:
@@ -147,13 +147,25 @@ def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = (
     )  # fmt: skip
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens, and whose answers leave at once.
+
+    Args:
+        host: Address of this machine.
+        port: Port; 0 for a free one.
+
+    Raises:
+        ValueError: If nobody can listen there.
+    """
     reason = "there is no such port"
     if 0 <= port < 2**16:
         try:
-            return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            taken = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as fault:
             reason = (fault.strerror or "it fails").lower()
+        else:
+            taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it on sockets of its own alone
+            return taken
     raise ValueError(
         f"nobody can listen at {brief(host)}, port {port}: {reason}; expected an address of this machine and a free "
         "port; choose another one"

@@ -14,15 +14,14 @@ import math
 import secrets
 import sys
 import time
-import traceback
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from starlette.datastructures import MutableHeaders
 
 from everhold.errors import EverholdError
+from everhold.service.faults import place_of
 from everhold.service.problems import problem
 from everhold.service.recognition import SAFE
 
@@ -32,10 +31,9 @@ if TYPE_CHECKING:
     from everhold.service.metrics import Metrics
     from everhold.service.settings import Settings
 
-__all__ = ["JsonLines", "Watch", "place_of", "route_of", "write_logs"]
+__all__ = ["JsonLines", "Watch", "route_of", "write_logs"]
 
 REQUESTS = logging.getLogger("everhold.service.requests")
-_HOUSE = Path(__file__).parents[1]
 _WAITING = ("/api/", "/mcp/")
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 _UNEXPECTED = (
@@ -65,16 +63,6 @@ def write_logs(level: int = logging.INFO) -> None:
     logging.root.handlers[:] = [handler]
     logging.root.setLevel(logging.WARNING)
     logging.getLogger("everhold.service").setLevel(level)
-
-
-def place_of(fault: BaseException) -> dict[str, Any]:
-    """The class of a fault, and the frames of everhold that it came through, as ``file:line``."""
-    frames = [
-        f"{Path(frame.filename).relative_to(_HOUSE)}:{frame.lineno}"
-        for frame in traceback.extract_tb(fault.__traceback__)
-        if Path(frame.filename).is_relative_to(_HOUSE)
-    ]
-    return {"fault": type(fault).__name__, "places": frames}
 
 
 def route_of(scope: Scope) -> str:
@@ -126,11 +114,11 @@ class Watch:
         outcome = state.get("act", {}).get("facts", {}).get("outcome")
         if state.get("act", {}).get("act") == "ask" and isinstance(outcome, str):
             self.metrics.asks.labels(outcome).inc()
-        fault = state.get("fault", seen.fault)
+        fault = state.get("fault") or (place_of(seen.fault) if seen.fault is not None else {})
         facts = {
             "request": state["request_id"], "method": method, "route": route, "status": seen.status,
             "ms": round(took * 1_000, 1), "token": None if visitor is None else visitor.token,
-            "received": seen.received, "sent": seen.sent, **({} if fault is None else place_of(fault)),
+            "received": seen.received, "sent": seen.sent, **fault,
         }  # fmt: skip
         REQUESTS.log(logging.ERROR if seen.status >= 500 else logging.INFO, "request", extra={"facts": facts})
 

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from everhold.display import printable
 from everhold.errors import EverholdError
+from everhold.service.faults import place_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
@@ -53,7 +54,7 @@ def add_problems(app: FastAPI) -> None:
 def _own(request: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, EverholdError)
     if fault.http_status >= 500:
-        request.state.fault = fault  # its place is written into the log
+        request.state.fault = place_of(fault)  # for the log
     response = problem(fault.http_status, type(fault).__name__, fault.message, **_plain(fault.data))
     if fault.http_status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"

@@ -7,19 +7,20 @@ second process on the same storage is welcome: the database decides between them
 from __future__ import annotations
 
 import signal
-import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from everhold.arguments import brief
 from everhold.ledger import LedgerStore
+from everhold.mcp.server import LOOPBACK
+from everhold.mcp.server import listening as socket_at
 from everhold.sealing.storage import storage_url
 from everhold.service.application import make_app
 from everhold.service.audit import AuditLog
 from everhold.service.logs import write_logs
 from everhold.service.people import People, said_of
-from everhold.service.settings import LOOPBACK, Settings
+from everhold.service.settings import Settings
 from everhold.service.tables import Records, stamp
 from everhold.service.visitors import Role
 
@@ -101,7 +102,7 @@ def listen(
     """
     import uvicorn
 
-    with _socket(listening) as sock:
+    with socket_at(listening.host, listening.port) as taken:
         app = make_app(settings)
         write_logs()
         config = uvicorn.Config(
@@ -112,7 +113,7 @@ def listen(
         started(settings.address)
         before = [signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGINT)]
         try:
-            uvicorn.Server(config).run(sockets=[sock])
+            uvicorn.Server(config).run(sockets=[taken])
         finally:
             for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
                 signal.signal(number, handler)
@@ -142,18 +143,3 @@ def root_link(settings: Settings, people: People) -> str:
 
 def _ended(*_: object) -> None:
     """Uvicorn raises the signal again after it has shut down: it ended as it should."""
-
-
-def _socket(listening: Listening) -> socket.socket:
-    host, reason = listening.host, "there is no such port"
-    if 0 <= listening.port < 2**16:
-        try:
-            return socket.create_server(
-                (host, listening.port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
-            )
-        except OSError as fault:
-            reason = (fault.strerror or "it fails").lower()
-    raise ValueError(
-        f"nobody can listen at {brief(host)}, port {listening.port}: {reason}; expected an address of this machine and "
-        "a free port; choose another one"
-    )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-__all__ = ["LOOPBACK", "Settings"]
+from everhold.mcp.server import LOOPBACK
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Hosts that nobody reaches from another machine."""
+__all__ = ["Settings"]
 
 
 @dataclass(frozen=True, slots=True)

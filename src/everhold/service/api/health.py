@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response
 
 from everhold.errors import EverholdError
 from everhold.ledger.database import CURRENT_REVISION, VERSION_TABLE
-from everhold.service.settings import LOOPBACK
+from everhold.mcp.server import LOOPBACK
 from everhold.service.visitors import Forbidden, Role, known_visitor
 
 if TYPE_CHECKING:
