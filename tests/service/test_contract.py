@@ -27,6 +27,11 @@ def visiting(folder):
         yield found
 
 
+@pytest.fixture(scope="module")
+def ada(visiting):
+    return visiting(ADA)
+
+
 def operations(app):
     return [
         (path, method, operation)
@@ -65,6 +70,7 @@ anything = st.recursive(
 KEYS = ("question", "questions", "guess", "guesses", "tolerance", "silent", "predictions", "team", "training", "candidate",
         "champion", "metric", "margin", "name", "challenges", "confirm", "queries", "rows", "kind", "of", "low", "high",
         "given", "file", "dependence")  # fmt: skip
+DETAILED = ("of", "low", "high", "given", "questions", "edges", "loss", "price")
 objects = st.dictionaries(st.sampled_from(KEYS), anything, max_size=5)
 asked = st.fixed_dictionaries(
     {"kind": st.sampled_from([kind.name for kind in KINDS])},
@@ -75,10 +81,10 @@ PLACES = ("quote", "ask", "ask-many", "submissions", "submissions/check", "gates
 
 @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), body=anything | objects | st.fixed_dictionaries({"question": asked | anything}))
-def test_no_body_makes_the_service_fail_or_charge(visiting, folder, place, body):
+def test_no_body_makes_the_service_fail_or_charge(ada, folder, place, body):
     before = head(folder)
     content = json.dumps(body).encode("utf-8", "surrogatepass")
-    said = visiting(ADA).post(f"{STUDY}/{place}", content=content, headers={"content-type": "application/json"})
+    said = ada.post(f"{STUDY}/{place}", content=content, headers={"content-type": "application/json"})
     assert said.status_code in (200, 400, 403, 413, 415, 422), (place, body)
     if said.status_code != 200:
         assert said.headers["content-type"] == "application/problem+json"
