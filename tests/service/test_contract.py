@@ -67,7 +67,8 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=12,
 )
-KEYS = ("question", "questions", "guess", "guesses", "tolerance", "silent", "predictions", "team", "training", "candidate",
+KEYS = ("question", "questions", "guess", "guesses", "tolerance", "silent", "predictions", "team",
+        "training", "candidate",
         "champion", "metric", "margin", "name", "challenges", "confirm", "queries", "rows", "kind", "of", "low", "high",
         "given", "file", "dependence")  # fmt: skip
 DETAILED = ("of", "low", "high", "given", "questions", "edges", "loss", "price")
@@ -79,6 +80,7 @@ asked = st.fixed_dictionaries(
 PLACES = ("quote", "ask", "ask-many", "submissions", "submissions/check", "gates", "gates/gate/challenges", "unseal")
 
 
+@pytest.mark.slow
 @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), body=anything | objects | st.fixed_dictionaries({"question": asked | anything}))
 def test_no_body_makes_the_service_fail_or_charge(ada, folder, place, body):
