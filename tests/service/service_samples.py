@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 
 from everhold import Holdout
 from everhold.errors import warnings_collected
+from everhold.ledger import LedgerStore
 from everhold.service import Settings, make_app
 from everhold.service.visitors import Role
 
@@ -63,8 +64,8 @@ def serving(folder, database="study.db", **settings):
 
 def head(folder, name="study"):
     """Where the ledger stands: what costs nothing leaves it alone."""
-    with opened(folder, name) as holdout:
-        return holdout.status()["ledger_head"]
+    with LedgerStore.open(storage(folder)) as store:
+        return store.head(store.record(name).id).entry_hash
 
 
 def left_behind(folder):

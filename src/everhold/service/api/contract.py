@@ -53,7 +53,7 @@ class MalformedRequest(EverholdError):
 class Strict(BaseModel):
     """What a request may say, and nothing else."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class Problem(BaseModel):
@@ -195,8 +195,9 @@ def said(description: str, example: Any, *, media_types: Mapping[str, Any] | Non
 
 
 def body_of(
-    model: type[BaseModel], *, part: str = "request", files: Mapping[str, str] | None = None, fields: Any = None
-) -> dict[str, Any]:
+    model: type[BaseModel], *, part: str = "request", files: Mapping[str, str] | None = None, fields: Any = None,
+    needed: tuple[str, ...] = (),
+) -> dict[str, Any]:  # fmt: skip
     """The body of a request as the API's page shows it: a JSON document, and a form with that document and files.
 
     Args:
@@ -204,13 +205,16 @@ def body_of(
         part: The part of the form that holds it.
         files: Names of files with what each is; None where any name will do.
         fields: Further text fields of the form, with their schemas.
+        needed: Parts of the form that have to be there.
     """
     schema = model.model_json_schema()
     binary = {"type": "string", "format": "binary"}
     named = {name: {**binary, "description": words} for name, words in (files or {}).items()}
     form = {
         "type": "object", "properties": {part: schema, **named, **(fields or {})},
-        "additionalProperties": binary if files is None else False,
+        "additionalProperties": binary if files is None else False, "required": list(needed),
     }  # fmt: skip
-    content = {"application/json": {"schema": schema}, MULTIPART: {"schema": form}}
+    content = {MULTIPART: {"schema": form}}
+    if not needed:  # otherwise no document alone will do
+        content = {"application/json": {"schema": schema}, **content}
     return {"requestBody": {"required": True, "content": content}}

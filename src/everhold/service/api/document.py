@@ -61,7 +61,7 @@ def described_routes(document: Mapping[str, Any]) -> dict[str, list[dict[str, An
                 "method": method.upper(),
                 "path": path,
                 "summary": route["summary"],
-                "paragraphs": route.get("description", "").split("\n\n"),
+                "paragraphs": [text.split("`") for text in route.get("description", "").split("\n\n") if text],
                 "fields": [*_parameters(route, document), *_body(route, document)],
                 "answers": [_answer(status, answer) for status, answer in sorted(route["responses"].items())],
             })  # fmt: skip
@@ -78,10 +78,16 @@ def _parameters(route: Mapping[str, Any], document: Mapping[str, Any]) -> Iterat
 def _body(route: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The fields of a JSON body, and the parts that a form has besides."""
     content = route.get("requestBody", {}).get("content", {})
-    for media_type, where in (("application/json", "JSON"), ("multipart/form-data", "form")):
-        schema = _resolved(content.get(media_type, {}).get("schema", {}), document)
+    as_json, form = (
+        _resolved(content.get(kind, {}).get("schema", {}), document)
+        for kind in ("application/json", "multipart/form-data")
+    )  # fmt: skip
+    parts: Mapping[str, Any] = form.get("properties", {})
+    documents = {name: found for name, part in parts.items() if "properties" in (found := _resolved(part, document))}
+    shown = [("JSON", as_json)] if as_json else [(f"JSON in {name}", found) for name, found in documents.items()]
+    for where, schema in [*shown, ("form", form)]:
         for name, described in schema.get("properties", {}).items():
-            if where == "JSON" or "properties" not in _resolved(described, document):
+            if not (schema is form and name in documents):
                 yield _field(name, described, where, document, required=name in schema.get("required", ()))
 
 

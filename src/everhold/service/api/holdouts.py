@@ -165,7 +165,7 @@ def status_for(holdouts: OpenHoldouts, name: str, visitor: Visitor) -> Facts:
     openapi_extra=body_of(Settings, part="settings", files={
         "holdout": "The rows to seal: Parquet, or CSV with named columns in UTF-8.",
         "training": "Open rows of the same columns; they make the guesses. May be left out.",
-    }),
+    }, needed=("settings", "holdout")),
     responses={201: said("The holdout as it is now.", _DESCRIBED), **refusals(400, 409, 413, 415)},
 )  # fmt: skip
 def create(request: Request, visitor: Steward, holdouts: Holdouts, received: Brought) -> JSONResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 from fastapi import APIRouter
@@ -12,7 +13,6 @@ from everhold.dependence import dependence_from_dict
 from everhold.planning import plan as make_plan
 from everhold.service.api.contract import Plain, Strict, refusals, result, said, warned_of
 from everhold.service.visitors import Viewer
-from everhold.wire.answers import told
 
 __all__ = ["Wish", "router"]
 
@@ -37,7 +37,7 @@ class Wish(Strict):
     disagreement: float | None = Field(None, description="Share of the rows on which two models of a gate differ.")
     dependence: Annotated[
         dict[str, Plain] | None,
-        Field(description="How rows depend on each other.", examples=[{"kind": "groups", "size": 5}]),
+        Field(description="How rows depend on each other.", examples=[{"kind": "groups", "column": None, "sizes": 5}]),
     ] = None
 
     def arguments(self) -> dict[str, Any]:
@@ -62,4 +62,13 @@ def plan(wish: Wish, visitor: Viewer) -> JSONResponse:
     """
     with warned_of() as warned:
         made = make_plan(**wish.arguments())
-    return result({**made.to_dict(), "explanation": made.explain(), "plan": told(made)}, warned)
+    return result({**_finite(made.to_dict()), "explanation": made.explain()}, warned)
+
+
+def _finite(value: Any) -> Any:
+    """The same data with null for what has no finite number."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
