@@ -1,4 +1,4 @@
-"""A service in this process, and visitors of every role: a header says who they are."""
+"""A service on small holdouts in this process, with a token for every visitor."""
 
 import csv
 import io
@@ -7,15 +7,17 @@ from contextlib import contextmanager
 
 import holdout_samples as samples
 import numpy as np
+from door_samples import ADDRESS, bearing
 from fastapi.testclient import TestClient
 
-from everhold import Groups, Holdout
-from everhold.errors import AuthError, warnings_collected
-from everhold.service import Settings, make_app, visitors
-from everhold.service.visitors import Role, Visitor
+from everhold import Holdout
+from everhold.errors import warnings_collected
+from everhold.service import Settings, make_app
+from everhold.service.visitors import Role
 
-ADDRESS = "http://127.0.0.1:8000"
 STEWARD, ADA, BOB, EVE = "steward:root", "analyst:ada", "analyst:bob", "viewer:eve"
+API = "/api/v1"
+STUDY = f"{API}/holdouts/study"
 IDS = [f"r{number:04d}" for number in range(samples.ROWS)]
 
 
@@ -25,14 +27,13 @@ def rows(seed=0, *, ids=False):
     return {**named, **samples.rows(seed)}
 
 
-def storage(folder):
-    return f"sqlite:///{folder}/study.db"
+def storage(folder, database="study.db"):
+    return f"sqlite:///{folder}/{database}"
 
 
 def seal(folder, name="study", *, ids=False, allot=("ada", "bob"), **wish):
     """A holdout with parts for two analysts."""
-    wish = {"row_id": "id" if ids else None, **wish}
-    own = {"holdout": rows(0, ids=ids), "training": rows(1, ids=ids)}
+    own = {"holdout": rows(0, ids=ids), "training": rows(1, ids=ids), "row_id": "id" if ids else None}
     with samples.create(folder, name, **{**own, **wish}) as made, warnings_collected():
         for analyst in allot:
             made.allot(analyst, questions=20, charges=1)
@@ -42,26 +43,21 @@ def opened(folder, name="study"):
     return Holdout.open(storage(folder), name)
 
 
-def known(request):
-    """Who the header says it is; in place of tokens, which have tests of their own."""
-    said = request.headers.get("x-visitor")
-    if said is None:
-        raise AuthError("nobody is logged in; nothing was charged")
-    role, name, *scope = said.split(":")
-    return Visitor(Role(role), name, frozenset(scope) if scope else None)
-
-
 @contextmanager
-def serving(folder, monkeypatch, **settings):
-    """A function from a visitor to their client, for the service of the storage in a folder."""
-    monkeypatch.setattr(visitors, "known_visitor", known)
-    app = make_app(Settings(storage(folder), address=ADDRESS, **settings))
-    with TestClient(app, ADDRESS, raise_server_exceptions=False) as client:
+def serving(folder, database="study.db", **settings):
+    """A function from a visitor, such as `ADA` or ``"analyst:ada:study"``, to their client."""
+    app = make_app(Settings(storage(folder, database), address=ADDRESS, answers_wait_for=0.0, **settings))
+    with TestClient(app, ADDRESS, raise_server_exceptions=False):
 
-        def visiting(who):
-            client.headers["x-visitor"] = who
+        def visiting(who=None):
+            client = TestClient(app, ADDRESS, raise_server_exceptions=False)
+            if who is not None:
+                role, name, *scope = who.split(":")
+                made = app.state.people.make(Role(role), name, holdouts=scope or None, by="test")
+                client.headers.update(bearing(made.secret))
             return client
 
+        visiting.app = app
         yield visiting
 
 
@@ -69,6 +65,11 @@ def head(folder, name="study"):
     """Where the ledger stands: what costs nothing leaves it alone."""
     with opened(folder, name) as holdout:
         return holdout.status()["ledger_head"]
+
+
+def left_behind(folder):
+    """What uploads left on the disk."""
+    return list(folder.glob("*.uploads/*"))
 
 
 def as_csv(columns):
@@ -79,11 +80,7 @@ def as_csv(columns):
     return written.getvalue().encode()
 
 
-def form(document, **files):
-    """A multipart form with a JSON document and files."""
-    parts = {name: (f"../{name}\0.csv", content) for name, content in files.items()}
-    return {"data": {"request": json.dumps(document)}, "files": parts}
-
-
-def grouped():
-    return Groups("household")
+def form(document, *, part="request", **files):
+    """A multipart form with a JSON document and files, whose names want to be somewhere else."""
+    parts = {name: ("../../etc/passwd", content) for name, content in files.items()}
+    return {"data": {part: json.dumps(document)}, "files": parts}

@@ -18,8 +18,10 @@ from everhold.cli import (
     ledger,
     mcp,
     plan,
+    serve,
     split,
     submissions,
+    token,
     unsealing,
 )
 from everhold.cli.failures import CommandGroup
@@ -87,7 +89,8 @@ def everhold(
 
 
 _MODULES = (
-    plan, split, holdouts, allotments, gate, submissions, unsealing, diagnose, dependence, ledger, certificate, mcp
+    plan, split, holdouts, allotments, gate, submissions, unsealing, diagnose, dependence, ledger, certificate, mcp,
+    serve, token,
 )  # fmt: skip
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)

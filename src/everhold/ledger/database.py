@@ -36,7 +36,7 @@ __all__ = [
     "metadata",
 ]
 
-CURRENT_REVISION = "0001"
+CURRENT_REVISION = "0002"
 """The newest migration: a database that says so is opened without loading Alembic."""
 
 VERSION_TABLE = "everhold_version"

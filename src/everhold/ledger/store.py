@@ -92,6 +92,11 @@ class LedgerStore:
         """The address of the database, with an absolute path."""
         return f"sqlite:///{self._database.path}"
 
+    @property
+    def database(self) -> Database:
+        """The database itself, for what others keep in it."""
+        return self._database
+
     def __reduce__(self) -> tuple[Callable[..., LedgerStore], tuple[Path, float]]:
         return _opened, (self._database.path, self._database.patience)
 

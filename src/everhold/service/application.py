@@ -7,18 +7,36 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
+from everhold.ledger import LedgerStore
+from everhold.sealing.storage import storage_url
 from everhold.service.api import ROUTERS
+from everhold.service.api.health import HEALTH
+from everhold.service.audit import Audit, AuditLog
+from everhold.service.headers import SecurityHeaders
+from everhold.service.limits import BodyLimit, Buckets, HostCheck, RateLimit
+from everhold.service.login import DOORS
+from everhold.service.logs import Watch
+from everhold.service.metrics import Metrics
 from everhold.service.open_holdouts import OpenHoldouts
+from everhold.service.people import People
 from everhold.service.problems import add_problems
+from everhold.service.recognition import Recognition
+from everhold.service.sessions import Sessions
+from everhold.service.tables import Records
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from fastapi import APIRouter
+
     from everhold.service.settings import Settings
 
-__all__ = ["API", "make_app"]
+__all__ = ["API", "ROOT", "make_app"]
 
 API = "/api/v1"
+
+ROOT: tuple[APIRouter, ...] = (HEALTH, DOORS)
+"""What is mounted without a prefix: the doors, the pages, and whatever watches the process."""
 
 
 def make_app(settings: Settings) -> FastAPI:
@@ -29,19 +47,37 @@ def make_app(settings: Settings) -> FastAPI:
     """
     from everhold import __version__
 
-    holdouts = OpenHoldouts(settings.storage)
+    holdouts, store = OpenHoldouts(settings.storage), LedgerStore.open(storage_url(settings.storage))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         holdouts.close()
+        store.close()
 
     app = FastAPI(
         title="everhold", version=__version__, lifespan=lifespan, openapi_url=f"{API}/openapi.json", docs_url=None,
         redoc_url=None,
     )  # fmt: skip
     app.state.settings, app.state.holdouts = settings, holdouts
+    _add_doorkeepers(app, settings, People(Records(store.database)))
     add_problems(app)
     for router in ROUTERS:
         app.include_router(router, prefix=API)
+    for router in ROOT:
+        app.include_router(router)
     return app
+
+
+def _add_doorkeepers(app: FastAPI, settings: Settings, people: People) -> None:
+    """What every request passes on its way in, the last one first."""
+    state, sessions = app.state, Sessions(people)
+    state.people, state.sessions, state.audit, state.metrics = people, sessions, AuditLog(people.records), Metrics()
+    state.failures = Buckets(settings.failures_a_minute)
+    app.add_middleware(RateLimit, settings=settings)
+    app.add_middleware(Recognition, sessions=sessions, failures=state.failures, settings=settings)
+    app.add_middleware(Audit, log=state.audit)
+    app.add_middleware(BodyLimit, settings=settings)
+    app.add_middleware(HostCheck, settings=settings)
+    app.add_middleware(SecurityHeaders, settings=settings)
+    app.add_middleware(Watch, metrics=state.metrics, settings=settings)

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from everhold.display import printable
 from everhold.errors import EverholdError
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["PROBLEM", "add_problems", "problem"]
 
 PROBLEM = "application/problem+json"
+_MOST_PLACES, _LONGEST_PLACE = 20, 100
 _UNEXPECTED = (
     "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
     "charged is in the ledger; ask the same again: what was answered already is free"
@@ -58,8 +60,9 @@ def _own(_: Request, fault: Exception) -> JSONResponse:
 
 def _malformed(_: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, RequestValidationError)
-    where = [".".join(str(part) for part in error["loc"]) for error in fault.errors()]
-    detail = f"the request cannot be used: see {', '.join(dict.fromkeys(where))}; expected what the API's page says"
+    places = [printable(".".join(map(str, error["loc"])))[:_LONGEST_PLACE] for error in fault.errors()]
+    where = list(dict.fromkeys(places))[:_MOST_PLACES]  # whoever sent them has chosen names and number
+    detail = f"the request cannot be used: see {', '.join(where)}; expected what the API's page says"
     return problem(422, "MalformedRequest", f"{detail}; nothing was charged", places=where)
 
 

@@ -45,6 +45,7 @@ MULTIPART = "multipart/form-data"
 MOST_DOCUMENT = 2**24
 """Bytes of a JSON document, and of all text fields of a form together."""
 
+_DOCUMENT = "request"
 _MOST_PARTS = 64
 _MOST_OF_A_HEADER = 2**12
 _PART_NAMES = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -85,7 +86,7 @@ class Received:
     texts: Mapping[str, bytes] = field(repr=False)
     files: Mapping[str, Path]
 
-    def document(self, model: type[Document], *, part: str = "request") -> Document:
+    def document(self, model: type[Document], *, part: str = _DOCUMENT) -> Document:
         """The JSON document, checked.
 
         Args:
@@ -102,12 +103,14 @@ class Received:
             raise RequestValidationError(found) from None
 
     def _written(self, part: str) -> bytes:
-        written = self.texts.get("", self.texts.get(part))
-        if written is None and part in self.files:  # a form may send any part as a file
-            if self.files[part].stat().st_size > MOST_DOCUMENT:
-                raise _too_large(f"the part {part!r}", MOST_DOCUMENT)
-            written = self.files[part].read_bytes()
-        return b"{}" if written is None else written
+        for name in ("", part, _DOCUMENT):
+            if name in self.texts:
+                return self.texts[name]
+            if name in self.files:  # a form may send any part as a file
+                if self.files[name].stat().st_size > MOST_DOCUMENT:
+                    raise _too_large(f"the part {name!r}", MOST_DOCUMENT)
+                return self.files[name].read_bytes()
+        return b"{}"
 
     def text(self, name: str) -> str | None:
         """A text field of a form, if it is there.
@@ -126,7 +129,7 @@ class Received:
         Raises:
             QueryRejected: If one of them cannot be read as such. Nothing is charged.
         """
-        named = {name: path for name, path in self.files.items() if name != "request"}
+        named = {name: path for name, path in self.files.items() if name != _DOCUMENT}
         return {name: read_untrusted(path, schema, name=name) for name, path in named.items()}
 
 

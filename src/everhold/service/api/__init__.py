@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from everhold.service.api import (
     allotments,
     asking,
+    audit,
     certificates,
     competitions,
+    document,
     gates,
     holdouts,
     plans,
+    tokens,
     unsealing,
 )
 
@@ -22,5 +25,6 @@ __all__ = ["ROUTERS"]
 
 ROUTERS: tuple[APIRouter, ...] = (
     holdouts.router, asking.router, competitions.router, gates.router, certificates.router, allotments.router,
-    unsealing.router, plans.router,
+    unsealing.router, plans.router, tokens.router, audit.router,
+    document.router,
 )  # fmt: skip

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from everhold.service.api.contract import AnalystName, HoldoutName, Strict, refusals, result, said, warned_of
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Steward
 
@@ -14,7 +15,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/holdouts/{name}/allotments", tags=["allotments"])
 
-_PART = {"analyst": "ada", "asked": 0, "questions": 200, "charged": 0, "charges": 5}
+_PART = {"result": "allotment", "analyst": "ada", "asked": 0, "questions": 200, "charged": 0, "charges": 5}
 
 
 class Limits(Strict):
@@ -31,12 +32,13 @@ class Limits(Strict):
 @router.get(
     "", summary="What analysts may spend",
     responses={200: said("The parts of all analysts.", {
-        "allotments": [_PART], "not_allotted": {"questions": 800, "overfits": 5}, "acts": [], "warnings": [],
+        "result": "allotments", "parts": [_PART], "not_allotted": {"questions": 800, "overfits": 5}, "acts": [],
+        "warnings": [],
     }), **refusals(404, 409)},
 )  # fmt: skip
 def allotments(name: HoldoutName, visitor: Steward, holdouts: Holdouts) -> JSONResponse:
     """What analysts may spend and have spent, and the acts by which the steward said so."""
-    return result(holdouts.whole(name, visitor).allotments().to_dict())
+    return result(holdouts.whole(name, visitor).allotments())
 
 
 @router.put(
@@ -44,9 +46,10 @@ def allotments(name: HoldoutName, visitor: Steward, holdouts: Holdouts) -> JSONR
     responses={200: said("The analyst's part.", {**_PART, "warnings": []}), **refusals(400, 404, 409)},
 )  # fmt: skip
 def allot(
-    name: HoldoutName, analyst: AnalystName, limits: Limits, visitor: Steward, holdouts: Holdouts
+    name: HoldoutName, analyst: AnalystName, limits: Limits, request: Request, visitor: Steward, holdouts: Holdouts
 ) -> JSONResponse:
     """Let an analyst spend a part of the budget, and no more. The limits replace earlier ones of the same analyst."""
     with warned_of() as warned:
         part = holdouts.whole(name, visitor).allot(analyst, questions=limits.questions, charges=limits.charges)
-    return result(part.to_dict(), warned)
+    noted(request, "allot", analyst=analyst, questions=part.questions, charges=part.charges)
+    return result(part, warned)

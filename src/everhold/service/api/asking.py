@@ -10,11 +10,12 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
+from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
@@ -32,6 +33,7 @@ from everhold.service.api.contract import (
     said,
     warned_of,
 )
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.uploads import Brought
 from everhold.service.visitors import Analyst
@@ -159,7 +161,7 @@ def quote(name: HoldoutName, visitor: Analyst, holdouts: Holdouts, received: Bro
     responses={200: said("The answer, committed to the ledger before it leaves.", _ANSWER),
                **refusals(400, 404, 409, 413, 415)},
 )  # fmt: skip
-def ask(name: HoldoutName, visitor: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
+def ask(name: HoldoutName, request: Request, visitor: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
     """Ask one question of any kind.
 
     The interval holds for the population, together with those of all other answers ever given, however the question
@@ -173,6 +175,7 @@ def ask(name: HoldoutName, visitor: Analyst, holdouts: Holdouts, received: Broug
     (question,) = _questions([asked.question], holdout, visitor, received)
     with warned_of() as warned:
         answer = holdout.ask(question, guess=asked.guess, tolerance=asked.tolerance, silent=asked.silent)
+    noted(request, "ask", outcome=_outcome(answer), question=getattr(answer, "question", None))
     return result(answer, warned)
 
 
@@ -181,7 +184,9 @@ def ask(name: HoldoutName, visitor: Analyst, holdouts: Holdouts, received: Broug
     responses={200: said("The answers, in order.", {"answers": [_ANSWER], "warnings": []}),
                **refusals(400, 404, 409, 413, 415)},
 )  # fmt: skip
-def ask_many(name: HoldoutName, visitor: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
+def ask_many(
+    name: HoldoutName, request: Request, visitor: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
     """Ask questions that do not depend on each other's answers, in order for as long as the budget pays.
 
     If one of them cannot be asked, none is. Questions that are made of several, or have a price of their own, are asked
@@ -192,7 +197,14 @@ def ask_many(name: HoldoutName, visitor: Analyst, holdouts: Holdouts, received: 
     questions = _questions(asked.questions, holdout, visitor, received)
     with warned_of() as warned:
         answers = holdout.ask_many(questions, guesses=asked.guesses, silent=asked.silent)  # type: ignore[arg-type]  # what is made of several is refused there
+    noted(request, "ask many", outcomes=dict(Counter(map(_outcome, answers))))
     return result({"answers": [told(answer) for answer in answers]}, warned)
+
+
+def _outcome(answer: Any) -> str:
+    """How a question ended, in a word."""
+    told_as = "refused" if answer.refused else "answered"
+    return str(getattr(answer, "source", told_as))
 
 
 @router.get(

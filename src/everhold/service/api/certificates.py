@@ -19,6 +19,10 @@ __all__ = ["chosen", "router"]
 router = APIRouter(tags=["certificates"])
 
 _SHORTEST_HASH = 8
+_PAGE = {  # its styles stand in the page itself, which is one file
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+}
 _REPORT = {"ok": True, "findings": [], "unchecked": [], "notes": ["..."], "promise": "...", "public_key": "..."}
 
 
@@ -54,7 +58,7 @@ def certificate(
         made = holdouts.whole(name, visitor).certificate(chosen(answer))
     if form is CertificateForm.JSON:
         return JSONResponse(made.to_dict())
-    return Response(made.to_html(), media_type="text/html; charset=utf-8")
+    return Response(made.to_html(), media_type="text/html; charset=utf-8", headers=_PAGE)
 
 
 def chosen(answers: list[str]) -> dict[str, str | int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
@@ -24,6 +24,7 @@ from everhold.service.api.contract import (
     said,
     warned_of,
 )
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.uploads import Brought
 from everhold.service.visitors import Analyst, Forbidden, Role, Viewer
@@ -39,7 +40,7 @@ __all__ = ["HandedIn", "router", "submission_of"]
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["competitions"])
 
-_PREDICTIONS, _TRAINING = "predictions", "training_predictions"
+_PREDICTIONS, _TRAINING = "predictions", "training"
 _FILES = {
     _PREDICTIONS: "Row ids and predictions: CSV, TSV, Parquet or Arrow, told by its content; in any order.",
     _TRAINING: "The same model's predictions for the training rows, if there are some.",
@@ -62,7 +63,7 @@ class HandedIn(Strict):
     predictions: Annotated[Predictions, Field(default=None)]
     team: str | None = Field(None, description="Your own name, for an analyst; that is the default.", max_length=1_000)
     guess: float | None = Field(None, description="Where scores are told: your own guess.")
-    training_predictions: Annotated[Predictions, Field(default=None)]
+    training: Annotated[Predictions, Field(default=None)]
 
 
 @router.post(
@@ -70,7 +71,9 @@ class HandedIn(Strict):
     responses={200: said("What the host chose that a submission is told.", _RECEIVED),
                **refusals(400, 404, 409, 413, 415)},
 )  # fmt: skip
-def submit(name: HoldoutName, visitor: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
+def submit(
+    name: HoldoutName, request: Request, visitor: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
     """Hand in a team's predictions; they are checked before anything is received or charged.
 
     A team's last submission is final. The same predictions again, right after each other, are received once. In a form
@@ -79,6 +82,7 @@ def submit(name: HoldoutName, visitor: Analyst, holdouts: Holdouts, received: Br
     with warned_of() as warned:
         handed_in = submission_of(name, visitor, holdouts, received)
         told = holdouts.whole(name, visitor).submit(**handed_in)
+    noted(request, "submit", team=told.team, number=told.number)
     return result(told, warned)
 
 
@@ -116,7 +120,7 @@ def submission_of(name: str, visitor: Visitor, holdouts: OpenHoldouts, received:
         "team": team,
         "guess": _number(received.text("guess")) if handed_in.guess is None else handed_in.guess,
         "predictions": _predictions(handed_in.predictions, _PREDICTIONS, schema, received),
-        "training": _predictions(handed_in.training_predictions, _TRAINING, schema, received),
+        "training": _predictions(handed_in.training, _TRAINING, schema, received),
     }
 
 

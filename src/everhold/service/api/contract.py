@@ -183,7 +183,7 @@ _REASONS = {
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route may answer besides its result, always 401, 403, 422, 429 and 500, as problem documents."""
-    told_as = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    told_as = {PROBLEM: {"schema": Problem.model_json_schema()}}
     every = sorted({401, 403, 422, 429, 500, *statuses})
     return {status: {"description": _REASONS[status], "content": told_as} for status in every}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
@@ -24,9 +24,10 @@ from everhold.service.api.contract import (
     said,
     warned_of,
 )
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.uploads import Brought
-from everhold.service.visitors import Analyst, Steward, Viewer
+from everhold.service.visitors import Analyst, Viewer
 from everhold.wire.answers import told
 from everhold.wire.predictions import predictions_from
 
@@ -47,22 +48,22 @@ _GATE = {"gate": "gate", "metric": "accuracy", "margin": 0.0, "champion": "5a0c.
 class Opened(Strict):
     """A gate that is opened with its first champion."""
 
-    champion: Predictions
-    gate: str = Field("gate", description="The gate's name.", max_length=100)
+    champion: Annotated[Predictions, Field(default=None)]
+    name: str = Field("gate", description="The gate's name.", max_length=100)
     metric: str | dict[str, str | float] = Field(
         "accuracy", description="What is compared: a name, or a loss with its range.",
         examples=["accuracy", {"loss": "absolute", "high": 60}],
     )  # fmt: skip
     margin: float = Field(0.0, description="A challenger has to be better by more than this.")
     challenges: int | None = Field(None, description="Most challenges; by default as many as the budget pays.")
-    training_predictions: Annotated[Predictions, Field(default=None)]
+    training: Annotated[Predictions, Field(default=None)]
 
 
 class Challenged(Strict):
     """A model that wants to be the champion."""
 
-    challenger: Predictions
-    training_predictions: Annotated[Predictions, Field(default=None)]
+    candidate: Predictions
+    training: Annotated[Predictions, Field(default=None)]
 
 
 @router.get(
@@ -71,23 +72,31 @@ class Challenged(Strict):
 )  # fmt: skip
 def list_gates(name: HoldoutName, visitor: Viewer, holdouts: Holdouts) -> JSONResponse:
     """Which champion each gate has, and how often it was challenged."""
-    return result({"gates": holdouts.whole(name, visitor).status().get("gates", [])})
+    holdout = holdouts.whole(name, visitor)
+    named = [gate["gate"] for gate in holdout.status().get("gates", [])]
+    return result({"gates": [told(holdout.gate(name=gate).status()) for gate in named]})
 
 
 @router.post(
     "", summary="Open a gate", openapi_extra=body_of(Opened),
     responses={200: said("The gate, also if it was open already.", _GATE), **refusals(400, 404, 409, 413, 415)},
 )  # fmt: skip
-def open_gate(name: HoldoutName, visitor: Steward, holdouts: Holdouts, received: Brought) -> JSONResponse:
-    """Open a gate with its first champion, once; the same again changes nothing."""
-    wished, holdout = received.document(Opened), holdouts.whole(name, visitor)
+def open_gate(
+    name: HoldoutName, request: Request, visitor: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Open a gate with its first champion, which only a steward can; the same again changes nothing.
+
+    Without a champion it is the gate that is there already.
+    """
+    wished, holdout = received.document(Opened), holdouts.asked_by(name, visitor)
     with warned_of() as warned:
-        champion, training = _models(wished.champion, wished.training_predictions, holdout.schema, visitor, received)
+        champion, training = _models(wished.champion, wished.training, holdout.schema, visitor, received)
         gate = holdout.gate(
             _metric(wished.metric), champion=champion, training=training, margin=wished.margin,
-            challenges=wished.challenges, name=wished.gate,
+            challenges=wished.challenges, name=wished.name,
         )  # fmt: skip
         status = gate.status()
+    noted(request, "open a gate", gate=wished.name)
     return result(status, warned)
 
 
@@ -99,7 +108,7 @@ def open_gate(name: HoldoutName, visitor: Steward, holdouts: Holdouts, received:
     }), **refusals(400, 404, 409, 413, 415)},
 )  # fmt: skip
 def challenge(
-    name: HoldoutName, gate: GateName, visitor: Analyst, holdouts: Holdouts, received: Brought
+    name: HoldoutName, gate: GateName, request: Request, visitor: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
     """Let a model try to beat the champion: keep or revert.
 
@@ -108,9 +117,10 @@ def challenge(
     """
     wished, holdout = received.document(Challenged), holdouts.asked_by(name, visitor)
     with warned_of() as warned:
-        model, training = _models(wished.challenger, wished.training_predictions, holdout.schema, visitor, received)
+        model, training = _models(wished.candidate, wished.training, holdout.schema, visitor, received)
         verdict = holdout.gate(name=gate).challenge(model, training=training)
-    return result(told(verdict), warned)
+    noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], question=verdict.question)
+    return result(verdict, warned)
 
 
 def _models(model: Any, training: Any, schema: Schema, visitor: Visitor, received: Received) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from everhold.sealing.configuration import listed_facts
 from everhold.sealing.reading import MOST_ROWS
 from everhold.sealing.storage import check_name, storage_url
 from everhold.service.api.contract import HoldoutName, Plain, Strict, body_of, refusals, result, said, warned_of
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts, OpenHoldouts
 from everhold.service.uploads import Brought, Unusable
 from everhold.service.visitors import Forbidden, Role, Steward, Viewer, Visitor
@@ -34,7 +35,8 @@ router = APIRouter(prefix="/holdouts", tags=["holdouts"])
 _PARQUET, _PACKED = b"PAR1", (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _ALLOTMENTS = "allotments"
 _DESCRIBED = {
-    "name": "flights", "analyst": "ada", "promise": "Until 1,000 questions ... is within 0.043 ...",
+    "name": "flights", "analyst": "ada", "promised": "Until 1,000 questions ... is within 0.043 ...",
+    "promise": {"result": "promise", "radius": 0.043, "confidence": 0.95, "statement": "S3"},
     "schema": {"result": "schema", "rows": 20_000, "training_rows": 20_000, "columns": {"delay": "number"}},
     "status": {"result": "facts", "facts": {"mechanism": "guess_and_check", "questions_asked": 3}},
     "remaining": {"questions": 197, "overfits": 4}, "may_be_asked": "columns by name ...",
@@ -132,7 +134,8 @@ def described(holdouts: OpenHoldouts, name: str, visitor: Visitor) -> dict[str, 
     return {
         "name": name,
         "analyst": visitor.name if visitor.role is Role.ANALYST else None,
-        "promise": whole.promised,
+        "promise": told(whole.promise),
+        "promised": whole.promised,
         "schema": told(whole.schema),
         "status": told(status),
         "remaining": dict(status["remaining"]),
@@ -165,7 +168,7 @@ def status_for(holdouts: OpenHoldouts, name: str, visitor: Visitor) -> Facts:
     }),
     responses={201: said("The holdout as it is now.", _DESCRIBED), **refusals(400, 409, 413, 415)},
 )  # fmt: skip
-def create(visitor: Steward, holdouts: Holdouts, received: Brought) -> JSONResponse:
+def create(request: Request, visitor: Steward, holdouts: Holdouts, received: Brought) -> JSONResponse:
     """Seal rows and record the promise.
 
     The rows are copied beside the storage and nobody sees them again; put the originals away. What is weak about the
@@ -174,6 +177,7 @@ def create(visitor: Steward, holdouts: Holdouts, received: Brought) -> JSONRespo
     settings = received.document(Settings, part="settings")
     with warned_of() as warned:
         seal(holdouts, visitor, settings, received)
+    noted(request, "seal rows", holdout=settings.name)
     return result(described(holdouts, settings.name, visitor), warned, status=201)
 
 
@@ -193,7 +197,7 @@ def seal(holdouts: OpenHoldouts, visitor: Visitor, settings: Settings, received:
             f"the token is for other holdouts than {settings.name!r}; expected a steward's token for all, or for this "
             "name; nothing was created"
         )
-    if unknown := received.files.keys() - {"holdout", "training", "settings"}:
+    if unknown := received.files.keys() - {"holdout", "training", "settings", "request"}:
         raise Unusable(f"the form has the file {min(unknown)!r}; expected holdout and training; nothing was created")
     if "holdout" not in received.files:
         raise Unusable("the form has no file 'holdout'; expected the rows to seal; nothing was created")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from everhold.service.api.contract import HoldoutName, MalformedRequest, Strict, refusals, result, said, warned_of
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Steward
 
@@ -36,7 +37,9 @@ def losing(name: HoldoutName, visitor: Steward, holdouts: Holdouts) -> JSONRespo
     responses={200: said("Every sealed number, with its interval.", {"result": "unsealed", "rows": [], "warnings": []}),
                **refusals(400, 404, 409)},
 )  # fmt: skip
-def unseal(name: HoldoutName, confirmed: Confirmed, visitor: Steward, holdouts: Holdouts) -> JSONResponse:
+def unseal(
+    name: HoldoutName, confirmed: Confirmed, request: Request, visitor: Steward, holdouts: Holdouts
+) -> JSONResponse:
     """Tell what the sealed rows say to every question that was asked, and answer no new question ever after.
 
     It cannot be undone; unsealing again tells the same.
@@ -49,4 +52,5 @@ def unseal(name: HoldoutName, confirmed: Confirmed, visitor: Steward, holdouts: 
         )
     with warned_of() as warned:
         unsealed = holdout.unseal()
+    noted(request, "unseal")
     return result(unsealed, warned)

@@ -1,0 +1,25 @@
+"""The log of acts, for stewards."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+
+from everhold.service.visitors import Steward
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["people"])
+
+
+@router.get("/audit")
+def audit(
+    request: Request,
+    visitor: Steward,
+    before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="Only acts with a smaller number.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> dict[str, Any]:
+    """Who did what, when, and how it ended; newest first. `next` is the value of `before` for the next page."""
+    acts = request.app.state.audit.page(visitor, before=before, limit=limit)
+    return {"acts": acts, "next": acts[-1]["number"] if len(acts) == limit else None}

@@ -1,0 +1,159 @@
+"""The log of acts: who did what with which holdout, when, and how it ended.
+
+Every unsafe request of a visitor is one act, and so is every login that fails. An endpoint may say more about its own
+by `noted`. An act is written before its response leaves: what cannot be written is answered with a fault, though it may
+have been done, and the ledger has it. Acts that wait at the same moment are written in one transaction.
+
+The log shows stewards what people did. It holds no question, only hashes, and no secret. It is not chained: whoever can
+write to the database can alter it unnoticed. What was asked, answered and charged stands in the ledger, which is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import sqlalchemy as sa
+
+from everhold.service.recognition import SAFE
+from everhold.service.tables import audit, stamp
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from everhold.service.tables import Records
+    from everhold.service.visitors import Visitor
+
+__all__ = ["Audit", "AuditLog", "noted"]
+
+_NOT_ACTS = ("quote", "check", "plan", "verify")
+"""Last parts of routes that take a POST and change nothing."""
+
+_LONGEST = 200
+TOO_MANY = 429
+
+
+def noted(request: Request, act: str | None = None, *, holdout: str | None = None, **facts: Any) -> None:
+    """Say more about the act of a request than its route does.
+
+    Args:
+        request: Whose act it is.
+        act: Such as ``"ask"``; by default method and route.
+        holdout: Where the route does not name it.
+        facts: Such as ``outcome="holdout"`` or ``question="9f86..."``; short, without data, and without secrets.
+    """
+    said = request.scope["state"].setdefault("act", {})
+    said.update({name: value for name, value in (("act", act), ("holdout", holdout)) if value is not None})
+    said.setdefault("facts", {}).update(facts)
+
+
+class AuditLog:
+    """The table, and the acts that wait to be written to it.
+
+    Args:
+        records: The database.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self._waiting: list[tuple[dict[str, Any], asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    async def write(self, row: dict[str, Any]) -> None:
+        """Write one act; returns when it is committed."""
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append(({"at": stamp(self.records.clock()), **row}, done))
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_all())
+        await done
+
+    async def _write_all(self) -> None:
+        try:
+            while self._waiting:
+                together, self._waiting = self._waiting, []
+                fault: Exception | None = None
+                try:
+                    await anyio.to_thread.run_sync(self.insert, [row for row, _ in together])
+                except Exception as failed:
+                    fault = failed
+                for _, done in together:
+                    if done.cancelled():
+                        continue
+                    if fault is None:
+                        done.set_result(None)
+                    else:
+                        done.set_exception(fault)
+        finally:
+            self._writer = None
+
+    def insert(self, rows: list[dict[str, Any]]) -> None:
+        """Write acts at once, in one transaction."""
+        with self.records.writing() as connection:
+            connection.execute(sa.insert(audit), rows)
+
+    def page(self, visitor: Visitor, *, before: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
+        """Acts that a steward may see, newest first.
+
+        Args:
+            visitor: Who looks; one who is limited to holdouts sees the acts on those.
+            before: Only acts with a smaller number.
+            limit: At most so many.
+        """
+        wanted = sa.select(audit).order_by(audit.c.number.desc()).limit(limit)
+        if before is not None:
+            wanted = wanted.where(audit.c.number < before)
+        if visitor.holdouts is not None:
+            wanted = wanted.where(audit.c.holdout.in_(sorted(visitor.holdouts)))
+        with self.records.reading() as connection:
+            rows = [row._asdict() for row in connection.execute(wanted)]
+        return [{**row, "facts": json.loads(row["facts"])} for row in rows]
+
+
+class Audit:
+    """Writes the act of every unsafe request before its response leaves.
+
+    Args:
+        app: What comes after it.
+        log: Where they are written.
+    """
+
+    def __init__(self, app: ASGIApp, log: AuditLog) -> None:
+        self.app, self.log = app, log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                row = _act(scope, message["status"])
+                if row is not None:
+                    await self.log.write(row)
+            await send(message)
+
+        await self.app(scope, receive, sending if scope["type"] == "http" else send)
+
+
+def _act(scope: Scope, status: int) -> dict[str, Any] | None:
+    """What there is to write about a request; None if it is no act."""
+    from everhold.service.logs import route_of
+
+    state, route = scope["state"], route_of(scope)
+    visitor, said = state.get("visitor"), state.get("act", {})
+    is_act = scope["method"] not in SAFE and visitor is not None and route.rpartition("/")[2] not in _NOT_ACTS
+    if not (is_act or said) or status == TOO_MANY:  # a flood of refusals must not become one of writing
+        return None
+    facts = {name: value for name, value in said.get("facts", {}).items() if name not in ("outcome", "name")}
+    params = scope.get("path_params", {})
+    holdout = said.get("holdout") or params.get("name") or params.get("holdout")
+    return {
+        "request": state.get("request_id", ""),
+        "name": said.get("facts", {}).get("name", "") if visitor is None else visitor.name,
+        "token": "" if visitor is None else visitor.token,
+        "act": said.get("act") or f"{scope['method']} {route}",
+        "holdout": None if holdout is None else str(holdout)[:_LONGEST],
+        "outcome": str(said.get("facts", {}).get("outcome", status)),
+        "facts": json.dumps({"status": status, **facts}, sort_keys=True, default=str),
+    }

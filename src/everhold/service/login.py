@@ -1,0 +1,122 @@
+"""The door for browsers: log in with a token or a one-use link, and log out.
+
+A link is shown as a page with a button, and used by that button: whatever opens links beforehand, such as a preview in
+a chat, uses nothing up. A login makes a new session and ends the one that the browser had, so that nobody is given one
+that somebody else knows.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from everhold.service.audit import noted
+from everhold.service.limits import Buckets, client_of, too_many
+from everhold.service.sessions import Sessions, cookie_name, give_cookie, take_cookie
+
+if TYPE_CHECKING:
+    from everhold.service.people import Token
+
+__all__ = ["DOORS", "logged_in", "logged_out"]
+
+DOORS = APIRouter(include_in_schema=False)
+
+_LONGEST = 200
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title} - everhold</title></head>
+<body><main><h1>{title}</h1>{body}</main></body></html>
+"""
+_FORM = """<form method="post" action="/login">
+<label for="token">Token</label>
+<input id="token" name="token" type="password" autocomplete="off" required autofocus>
+<button>Log in</button></form>"""
+_BUTTON = '<form method="post" action="/login/{link}"><button autofocus>Log in</button></form>'
+_WRONG = "<p role='alert'>{why} Ask the steward for another one.</p>"
+_WRONG_TOKEN = "This token lets nobody in: it is wrong, expired or revoked."
+_WRONG_LINK = "This link cannot be used: it was used already, or is older than 15 minutes."
+
+
+def logged_in(request: Request, token: Token, *, to: str = "/") -> Response:
+    """A response that opens a new session of a token, ends the one that there was, and goes on to a page.
+
+    Args:
+        request: That brought the token.
+        token: That was recognised.
+        to: Path of the next page.
+    """
+    sessions, settings = _of(request), request.app.state.settings
+    before = request.cookies.get(cookie_name(settings))
+    if before is not None:
+        sessions.close(before)
+    response = RedirectResponse(to, 303)
+    give_cookie(response, sessions.open(token), settings)
+    noted(request, "login", outcome="in", name=token.name, of=token.id)
+    return response
+
+
+def logged_out(request: Request) -> Response:
+    """A response that ends the session that the request came with."""
+    secret = request.cookies.get(cookie_name(request.app.state.settings))
+    if secret is not None:
+        _of(request).close(secret)
+    response = RedirectResponse("/login", 303)
+    take_cookie(response, request.app.state.settings)
+    response.headers["clear-site-data"] = '"cache"'
+    return response
+
+
+@DOORS.get("/login")
+def ask_for_token() -> Response:
+    """A page that asks for a token."""
+    return _page("Log in", _FORM)
+
+
+@DOORS.post("/login")
+def take_token(request: Request, token: Annotated[str, Form(max_length=_LONGEST)] = "") -> Response:
+    """Log in with a token."""
+    found = _of(request).people.recognise(token.strip())
+    return logged_in(request, found) if found is not None else _refused(request, _WRONG_TOKEN, _FORM)
+
+
+@DOORS.get("/login/{link}")
+def show_link(link: str) -> Response:
+    """A page with a button, which uses the link; the page itself does not look at it."""
+    return _page("Log in", _BUTTON.format(link=escape(link)))
+
+
+@DOORS.post("/login/{link}")
+def take_link(request: Request, link: str) -> Response:
+    """Log in with a link, which is used up."""
+    found = _of(request).people.use_link(link)
+    return logged_in(request, found) if found is not None else _refused(request, _WRONG_LINK, "")
+
+
+@DOORS.post("/logout")
+def log_out(request: Request) -> Response:
+    """Log out."""
+    return logged_out(request)
+
+
+def _of(request: Request) -> Sessions:
+    sessions: Sessions = request.app.state.sessions
+    return sessions
+
+
+def _refused(request: Request, why: str, form: str) -> Response:
+    """The same page for whatever was wrong with it."""
+    failures: Buckets = request.app.state.failures
+    noted(request, "login", outcome="refused")
+    wait = failures.take(client_of(request.scope)) if failures.size else 0.0
+    if wait:
+        refusal = too_many(wait)
+        assert isinstance(refusal, Response)
+        return refusal
+    return _page("Log in", _WRONG.format(why=escape(why)) + form, status=401)
+
+
+def _page(title: str, body: str, *, status: int = 200) -> Response:
+    return HTMLResponse(_PAGE.format(title=title, body=body), status)

@@ -1,0 +1,159 @@
+"""The service as a process: where it listens, what it writes down, and how it ends.
+
+At SIGTERM or SIGINT it takes no new connection, finishes the requests that are under way, and closes the holdouts. A
+second process on the same storage is welcome: the database decides between them.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from everhold.arguments import brief
+from everhold.ledger import LedgerStore
+from everhold.sealing.storage import storage_url
+from everhold.service.application import make_app
+from everhold.service.audit import AuditLog
+from everhold.service.logs import write_logs
+from everhold.service.people import People, said_of
+from everhold.service.settings import LOOPBACK, Settings
+from everhold.service.tables import Records, stamp
+from everhold.service.visitors import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+__all__ = [
+    "AuditLog",
+    "Listening",
+    "Role",
+    "Settings",
+    "check_reachable",
+    "listen",
+    "people_of",
+    "root_link",
+    "said_of",
+    "stamp",
+]
+
+_ROOT_DAYS = 0.5
+_FINISH = 30  # seconds for requests that are under way
+_MOST_AT_ONCE = 1_000  # connections; more are told to come again
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a process listens, and whom it believes.
+
+    Attributes:
+        host: Address of this machine.
+        port: Port; 0 for a free one.
+        proxies: Addresses of proxies that say where a request came from.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    proxies: tuple[str, ...] = field(default=())
+
+
+def check_reachable(settings: Settings, listening: Listening, *, plain: bool) -> None:
+    """Refuse to let tokens travel in the open.
+
+    Args:
+        settings: With the address.
+        listening: Where it is to listen.
+        plain: Whether the operator says that plain HTTP is all right.
+
+    Raises:
+        ValueError: If others reach it and not by TLS, or the address is none.
+    """
+    parts = urlsplit(settings.address)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise ValueError(
+            f"the address {brief(settings.address)} cannot be used; expected a URL without a path, such as "
+            "https://holdout.example"
+        )
+    if plain or settings.secure or (listening.host in LOOPBACK and parts.hostname in LOOPBACK):
+        return
+    raise ValueError(
+        f"{brief(listening.host)}, as {brief(settings.address)}, can be reached from other machines, and tokens and "
+        "answers would travel in the open; expected a proxy with TLS in front and --address https://...; or, on a "
+        "network where nobody listens, --plain-http"
+    )
+
+
+def listen(
+    settings: Settings, listening: Listening, *, started: Callable[[str], None] = lambda _: None
+) -> None:  # fmt: skip
+    """Serve until the process is told to stop.
+
+    Args:
+        settings: What the operator decided.
+        listening: Where.
+        started: Called with the address when connections are taken.
+
+    Raises:
+        ValueError: If nobody can listen there.
+    """
+    import uvicorn
+
+    with _socket(listening) as sock:
+        app = make_app(settings)
+        write_logs()
+        config = uvicorn.Config(
+            app, log_config=None, log_level="error", access_log=False, server_header=False, lifespan="on",
+            timeout_graceful_shutdown=_FINISH, limit_concurrency=_MOST_AT_ONCE,
+            proxy_headers=bool(listening.proxies), forwarded_allow_ips=list(listening.proxies), ws="none",
+        )  # fmt: skip
+        started(settings.address)
+        before = [signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGINT)]
+        try:
+            uvicorn.Server(config).run(sockets=[sock])
+        finally:
+            for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+                signal.signal(number, handler)
+
+
+def people_of(storage: str, *, create: bool = True) -> People:
+    """The tokens of a storage.
+
+    Args:
+        storage: Path or URL.
+        create: Whether it is made if it is not there.
+
+    Raises:
+        HoldoutNotFound: If it is not there and not made.
+    """
+    return People(Records(LedgerStore.open(storage_url(storage), create=create).database))
+
+
+def root_link(settings: Settings, people: People) -> str:
+    """The address of a login link for a steward of everything; the token behind it lasts half a day.
+
+    Nobody is told the token's secret, so the link is the only way in. It is listed as any other, and can be revoked.
+    """
+    made = people.make(Role.STEWARD, "root", days=_ROOT_DAYS, by="everhold serve --root")
+    return f"{settings.address.rstrip('/')}/login/{people.link(made.token.id)}"
+
+
+def _ended(*_: object) -> None:
+    """Uvicorn raises the signal again after it has shut down: it ended as it should."""
+
+
+def _socket(listening: Listening) -> socket.socket:
+    host, reason = listening.host, "there is no such port"
+    if 0 <= listening.port < 2**16:
+        try:
+            return socket.create_server(
+                (host, listening.port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+            )
+        except OSError as fault:
+            reason = (fault.strerror or "it fails").lower()
+    raise ValueError(
+        f"nobody can listen at {brief(host)}, port {listening.port}: {reason}; expected an address of this machine and "
+        "a free port; choose another one"
+    )
