@@ -1,47 +1,59 @@
 """A real service on the loopback address of this machine, in a thread, and what goes wrong on the way to one."""
 
+import socket
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import uvicorn
 
-from everhold.errors import AuthError
-from everhold.service import Settings, make_app, visitors
-from everhold.service.visitors import Role, Visitor
-
-TOKENS = {
-    "eh_root": Visitor(Role.STEWARD, "root"),
-    "eh_ada": Visitor(Role.ANALYST, "ada"),
-    "eh_eve": Visitor(Role.VIEWER, "eve"),
-    "eh_other": Visitor(Role.ANALYST, "ada", frozenset({"other"})),
-}
+import everhold as eh
+from everhold.service import Settings, make_app
+from everhold.service.visitors import Role
 
 
-def known(request):
-    """Who has this token; tokens themselves are tested with the service."""
-    visitor = TOKENS.get(request.headers.get("authorization", "").removeprefix("Bearer "))
-    if visitor is None:
-        raise AuthError("the token is not valid; expected one from the steward; nothing was charged")
-    return visitor
+@dataclass(frozen=True)
+class Serving:
+    """A service that is running: its address, and a token for everybody."""
+
+    address: str
+    root: str
+    ada: str
+    eve: str
+    other: str
+
+    def connect(self, token, name="study"):
+        return eh.connect(self.address, name, token=token)
+
+
+def _tokens(people):
+    def made(role, name, *holdouts):
+        return people.make(Role(role), name, holdouts=holdouts or None, by="test").secret
+
+    return {
+        "root": made("steward", "root"), "ada": made("analyst", "ada"), "eve": made("viewer", "eve"),
+        "other": made("analyst", "ada", "other"),
+    }  # fmt: skip
 
 
 @contextmanager
-def serving(folder, monkeypatch):
-    """The address of a service of the storage in a folder."""
-    monkeypatch.setattr(visitors, "known_visitor", known)
-    app = make_app(Settings(f"sqlite:///{folder}/study.db"))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+def serving(folder):
+    """The service of the storage in a folder."""
+    with socket.create_server(("127.0.0.1", 0)) as heard:
+        address = f"http://127.0.0.1:{heard.getsockname()[1]}"
+        app = make_app(Settings(f"sqlite:///{folder}/study.db", address=address, answers_wait_for=0.0))
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [heard]})
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        try:
+            yield Serving(address, **_tokens(app.state.people))
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 class Answering:

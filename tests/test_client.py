@@ -79,6 +79,7 @@ def scenario(holdout):
     yield gate.challenge(LABELS, training=samples.rows(1)["late"])
     yield gate.challenge("delay > 999")
     yield holdout.gate().champion
+    yield holdout.gate().status()
     yield holdout.transcript()
     yield holdout.status()
     yield holdout.remaining
@@ -107,8 +108,8 @@ def test_the_same_is_answered_here_and_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     (tmp_path / "there").mkdir()
     sealed(tmp_path / "there").close()
-    with sealed(tmp_path / "here") as here, serving(tmp_path / "there", monkeypatch) as address:  # noqa: SIM117
-        with warnings_collected(), eh.connect(address, "study", token="eh_root") as there:
+    with sealed(tmp_path / "here") as here, serving(tmp_path / "there") as service:  # noqa: SIM117
+        with warnings_collected(), service.connect(service.root) as there:
             assert there.schema == here.schema
             count = 0
             for local, remote in zip(scenario(here), scenario(there), strict=True):
@@ -131,15 +132,15 @@ def test_certificates_and_competitions_arrive(tmp_path, monkeypatch):
     wish = {"feedback": "score", "mechanism": None, "teams": 3, "submissions": 2, "allow_vacuous": True}
     with warnings_collected():
         sealed(tmp_path, "contest", **wish).close()
-    with serving(tmp_path, monkeypatch) as address, warnings_collected():
-        with eh.connect(address, "study", token="eh_root") as holdout:
+    with serving(tmp_path) as service, warnings_collected():
+        with service.connect(service.root) as holdout:
             answer = holdout.ask("delay > 15")
             certificate = holdout.certificate({"late flights": answer})
             certificate.save(tmp_path / "study.json")
             assert eh.verify_certificate(tmp_path / "study.json").ok
             assert "late flights" in str(certificate)
             assert "promise" in holdout.promised or "probability" in holdout.promised
-        with eh.connect(address, "contest", token="eh_ada") as contest:
+        with service.connect(service.ada, "contest") as contest:
             assert contest.check_submission(BY_ID).team == "ada"
             received = contest.submit(BY_ID, team="ada", guess=0.5)
             assert (received.team, received.number) == ("ada", 1)
@@ -153,25 +154,25 @@ def test_rows_are_sealed_from_files(tmp_path, monkeypatch):
         rows = samples.rows(seed)
         lines = ["delay,late", *(f"{delay},{late}" for delay, late in zip(rows["delay"], rows["late"], strict=True))]
         (tmp_path / f"{name}.csv").write_text("\n".join(lines))
-    with serving(tmp_path, monkeypatch) as address, Connection(address, token="eh_root") as service:
+    with serving(tmp_path) as service, Connection(service.address, token=service.root) as way:
         files = {"holdout": tmp_path / "sealed.csv", "training": str(tmp_path / "open.csv")}
-        made = client.create(service, "new", **files, label="late", queries=20, mechanism="guess_and_check", overfits=1)
+        made = client.create(way, "new", **files, label="late", queries=20, mechanism="guess_and_check", overfits=1)
         assert (made.schema.rows, made.schema.label) == (samples.ROWS, "late")
-        assert [line["name"] for line in client.holdouts(service)] == ["new"]
+        assert [line["name"] for line in client.holdouts(way)] == ["new"]
         with pytest.raises(eh.HoldoutRejected, match="already; expected a new name"):
-            client.create(service, "new", **files)
+            client.create(way, "new", **files)
 
 
 def test_errors_are_those_of_this_machine(tmp_path, monkeypatch):
     sealed(tmp_path).close()
-    with serving(tmp_path, monkeypatch) as address:
+    with serving(tmp_path) as service:
         with pytest.raises(HoldoutNotFound, match="no holdout named 'others'"):
-            eh.connect(address, "others", token="eh_root")
+            service.connect(service.root, "others")
         with pytest.raises(HoldoutNotFound, match="no holdout named 'study'"):
-            eh.connect(address, "study", token="eh_other")
-        with pytest.raises(AuthError, match="not valid"):
-            eh.connect(address, "study", token="eh_forged")
-        with eh.connect(address, "study", token="eh_root") as holdout:
+            service.connect(service.other)
+        with pytest.raises(AuthError, match="lets nobody in"):
+            service.connect("eh_forged")
+        with service.connect(service.root) as holdout:
             before = holdout.remaining
             with pytest.raises(QueryRejected, match="nothing was charged"):
                 holdout.ask("dely > 15")
@@ -184,16 +185,16 @@ def test_errors_are_those_of_this_machine(tmp_path, monkeypatch):
             with pytest.raises(QueryRejected, match="trusted time"):
                 holdout.certificate(timestamp="https://time.example")
             assert holdout.remaining == before
-        with eh.connect(address, "study", token="eh_eve") as holdout, pytest.raises(AuthError, match="needs the role"):
+        with service.connect(service.eve) as holdout, pytest.raises(AuthError, match="needs the role"):
             holdout.ask("delay > 15")
 
 
 def test_a_refused_answer_is_an_error_where_that_was_wished_for(tmp_path, monkeypatch):
     sealed(tmp_path).close()
-    with serving(tmp_path, monkeypatch) as address, warnings_collected():
-        with eh.connect(address, "study", token="eh_root") as holdout:
+    with serving(tmp_path) as service, warnings_collected():
+        with service.connect(service.root) as holdout:
             holdout.allot("ada", questions=1, charges=1)
-        with eh.connect(address, "study", token="eh_ada") as holdout:
+        with service.connect(service.ada) as holdout:
             holdout.ask("delay > 15")
             assert holdout.ask("delay > 30").refused
             with pytest.raises(BudgetExhausted, match="allotment"):
@@ -203,7 +204,7 @@ def test_a_refused_answer_is_an_error_where_that_was_wished_for(tmp_path, monkey
 def test_large_arrays_travel_as_files_in_the_order_of_the_rows(tmp_path, monkeypatch):
     sealed(tmp_path).close()
     monkeypatch.setattr("everhold.wire.predictions._MOST_INLINE", 10)
-    with serving(tmp_path, monkeypatch) as address, eh.connect(address, "study", token="eh_root") as holdout:
+    with serving(tmp_path) as service, service.connect(service.root) as holdout:
         by_place = holdout.quote(eh.accuracy(GUESSED), guess=0.5)
         assert by_place.question == holdout.quote(eh.accuracy(BY_ID), guess=0.5).question
 
@@ -250,13 +251,26 @@ def test_patience_ends():
 
 
 def test_what_changes_something_has_one_key_however_often_it_is_sent():
-    part = {"analyst": "ada", "questions": 1, "charges": 1, "asked": 0, "charged": 0}
+    part = {"result": "allotment", "analyst": "ada", "questions": 1, "charges": 1, "asked": 0, "charged": 0}
     holdout, service = remote(httpx.ReadError("no"), httpx.Response(200, json=part))
     assert holdout.allot("ada/../x", questions=1).questions == 1
     keys = [request.headers.get("Idempotency-Key") for request in service.requests]
     assert keys[0] is None
     assert keys[1] == keys[2] is not None
     assert service.requests[1].url.raw_path == b"/api/v1/holdouts/study/allotments/ada%2F..%2Fx"
+
+
+def test_a_form_is_the_same_bytes_each_time(tmp_path):
+    (tmp_path / "rows.csv").write_text("x\n1\n")
+    service = Answering(httpx.ReadError("no"), httpx.Response(201, json={}), DESCRIBED)
+    with Connection("https://holdout.example", token="eh_secret", transport=httpx.MockTransport(service)) as way:
+        client.create(way, "study", holdout=tmp_path / "rows.csv", training=None, dependence=eh.Groups("x"), label=None)
+    first, second, _ = service.requests
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
+    assert first.headers["Content-Type"] == second.headers["Content-Type"]
+    assert first.content == second.content
+    assert b"x\n1\n" in first.content
+    assert b'{"name": "study", "dependence": {"kind": "groups", "column": "x"' in first.content
 
 
 def test_the_token_goes_to_its_own_service_alone(monkeypatch):

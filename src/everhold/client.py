@@ -19,10 +19,8 @@ from urllib.parse import quote as escaped
 
 from everhold.answers import Answer
 from everhold.arguments import brief
-from everhold.asking.budget import Allotments
 from everhold.certificate import Certificate
 from everhold.errors import BudgetExhausted, QueryRejected
-from everhold.ledger.allotments import Allotment
 from everhold.questions.question import Question
 from everhold.questions.risk import risk
 from everhold.wire.answers import result_from
@@ -37,9 +35,11 @@ if TYPE_CHECKING:
     import httpx
 
     from everhold.answers import QuotedPrice, Transcript, Unsealed
+    from everhold.asking.budget import Allotments
     from everhold.asking.leaderboard import Leaderboard
     from everhold.asking.received import FormatReport, Submission
     from everhold.display import Facts
+    from everhold.ledger.allotments import Allotment
     from everhold.questions.challenge import Verdict
     from everhold.questions.means import Query
     from everhold.questions.predictions import PredictionTable
@@ -245,7 +245,7 @@ class RemoteHoldout:
         self, predictions: Any, *, team: str | None = None, guess: float | None = None, training: Any = None
     ) -> Submission:
         """See `Holdout.submit`; an analyst hands in as who they are."""
-        document, tables = _models(predictions=predictions, training_predictions=training)
+        document, tables = _models(predictions=predictions, training=training)
         document |= {"team": team, "guess": _plain(guess)}
         received: Submission = result_from(self._send("/submissions", document, tables, once=True))
         return received
@@ -280,8 +280,8 @@ class RemoteHoldout:
         if champion is None:
             gate.status()
             return gate
-        document, tables = _models(champion=champion, training_predictions=training)
-        document |= {"gate": name, "metric": _metric(metric), "margin": _plain(margin), "challenges": challenges}
+        document, tables = _models(champion=champion, training=training)
+        document |= {"name": name, "metric": _metric(metric), "margin": _plain(margin), "challenges": challenges}
         self._send("/gates", document, tables, once=True)
         return gate
 
@@ -298,13 +298,13 @@ class RemoteHoldout:
         """See `Holdout.allot`; for stewards."""
         path = f"{self._path}/allotments/{escaped(str(analyst), safe='')}"
         document = {"questions": questions, "charges": charges}
-        return Allotment(**self._connection.send("PUT", path, document, once=True))
+        part: Allotment = result_from(self._connection.send("PUT", path, document, once=True))
+        return part
 
     def allotments(self) -> Allotments:
         """See `Holdout.allotments`; for stewards."""
-        found = self._connection.get(f"{self._path}/allotments")
-        parts = tuple(Allotment(**part) for part in found["allotments"])
-        return Allotments(parts, found["not_allotted"], tuple(found["acts"]))
+        found: Allotments = result_from(self._connection.get(f"{self._path}/allotments"))
+        return found
 
     def _send(
         self, path: str, document: Mapping[str, Any], tables: Mapping[str, PredictionTable] | None = None, *,
@@ -336,7 +336,7 @@ class RemoteGate:
 
     def challenge(self, candidate: Any, *, training: Any = None, strict: bool = False) -> Verdict:
         """See `Gate.challenge`; the candidate is a rule or predictions."""
-        document, tables = _models(challenger=candidate, training_predictions=training)
+        document, tables = _models(candidate=candidate, training=training)
         path = f"/gates/{escaped(self._name, safe='')}/challenges"
         verdict: Verdict = result_from(self._holdout._send(path, document, tables, once=True))
         _check_strict(verdict, strict)
@@ -348,12 +348,11 @@ class RemoteGate:
         Raises:
             QueryRejected: If there is none of this name.
         """
-        from everhold.display import Facts
-
-        found = self._holdout._connection.get(f"{self._holdout._path}/gates")["gates"]
+        told = self._holdout._connection.get(f"{self._holdout._path}/gates")["gates"]
+        found: list[Facts] = [result_from(gate) for gate in told]
         for gate in found:
             if gate["gate"] == self._name:
-                return Facts(gate)
+                return gate
         names = ", ".join(brief(gate["gate"]) for gate in found) or "none"
         raise QueryRejected(
             f"there is no gate {brief(self._name)}; expected one of {names}; open it with a champion; nothing was "

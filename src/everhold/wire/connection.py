@@ -121,6 +121,8 @@ class Connection:
         if not parts:
             return self._json(lambda: self._client.request(method, path, json=dict(document), headers=headers))
 
+        headers["Content-Type"] = f"multipart/form-data; boundary={uuid.uuid4().hex}"  # the same bytes each time
+
         def form() -> httpx.Response:
             with ExitStack() as opened:
                 files = {name: (name, part(opened), "application/octet-stream") for name, part in parts.items()}
