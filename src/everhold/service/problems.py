@@ -23,7 +23,7 @@ _UNEXPECTED = (
 )
 
 
-def problem(status: int, name: str, detail: str, **facts: Any) -> JSONResponse:
+def problem(status: int, name: str, detail: str, /, **facts: Any) -> JSONResponse:
     """A problem document.
 
     Args:
