@@ -1,10 +1,10 @@
+import importlib
 import logging
 import multiprocessing
 import os
 import random
 import sqlite3
 import stat
-import importlib
 import subprocess
 import sys
 import time

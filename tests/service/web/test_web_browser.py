@@ -114,7 +114,9 @@ def test_from_sealing_to_a_verified_certificate(browser, service, tmp_path):
 
         text = (tmp_path / "spring.json").read_text()
         assert '"asked":1,' in text.replace(" ", "")
-        (tmp_path / "forged.json").write_text(text.replace('"asked": 1', '"asked": 0').replace('"asked":1', '"asked":0'))
+        (tmp_path / "forged.json").write_text(
+            text.replace('"asked": 1', '"asked": 0').replace('"asked":1', '"asked":0')
+        )
         page.get_by_label("certificate", exact=True).set_input_files(tmp_path / "forged.json")
         page.get_by_role("button", name="Verify").click()
         page.get_by_role("heading", name="Do not believe it").wait_for()
@@ -178,7 +180,6 @@ def test_the_planner_answers_sliders(browser, service):
         page.get_by_label("sealed rows, by its size").fill("500")
         page.locator("#planned .large").filter(has_not_text=before).wait_for()
         assert page.get_by_label("sealed rows", exact=True).input_value() == "100000"
-        page.locator("#chart-plan svg").wait_for()
 
 
 def test_colours_are_switched_and_stay_so(browser, service):
@@ -241,7 +242,11 @@ def test_every_page_is_accessible_and_fits(browser, service, theme, width):
 
 
 def test_a_page_that_loads_from_elsewhere_would_be_noticed(browser, service):
-    with pytest.raises(AssertionError, match="Content Security Policy"), visit(browser, service) as page:
-        page.goto("/login")
-        page.evaluate("fetch('http://127.0.0.1:9/').catch(() => 0)")
-        page.wait_for_timeout(50)
+    def load_from_elsewhere():
+        with visit(browser, service) as page:
+            page.goto("/login")
+            page.evaluate("fetch('http://127.0.0.1:9/').catch(() => 0)")
+            page.wait_for_timeout(50)
+
+    with pytest.raises(AssertionError, match="Content Security Policy"):
+        load_from_elsewhere()

@@ -21,8 +21,7 @@ STEWARDS = ("/holdouts/new", "/holdouts/flights/unseal", "/holdouts/cup/unseal",
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory):
-    made = make(seal(tmp_path_factory.mktemp("pages")))
-    yield made
+    return make(seal(tmp_path_factory.mktemp("pages")))
 
 
 @pytest.fixture
