@@ -231,6 +231,11 @@ def test_unsealing_needs_the_name_and_tells_what_others_lose(send, see):
     assert refused.status_code == 422
     assert "nothing was told" in refused.text
     assert "Not final" in see("/holdouts/cup/leaderboard").text
+    told = send("/holdouts/cup/unseal", {"confirm": "cup"})
+    assert "the study is closed" in told.text
+    assert "Final. " in see("/holdouts/cup/leaderboard").text
+    assert "Tell it again" in see("/holdouts/cup/unseal").text
+    assert "the study is closed" in send("/holdouts/cup/unseal", {"confirm": "cup"}).text
 
 
 def test_errors_are_pages_for_people_and_problem_documents_for_programs(app):
