@@ -158,7 +158,7 @@ class View:
             "answers", "Each with its interval",
             f"{len(drawn):,} {whose}answers in the order of the ledger, each with its interval; "
             f"{taken:,} of them come from the sealed rows and the others were confirmed.",
-            f"{latest}Every interval holds, all of them at once.", lambda: {"answers": drawn},
+            f"{latest}All intervals hold at once, with the probability of the promise.", lambda: {"answers": drawn},
         )  # fmt: skip
 
     def _estimates(self, drawn: list[dict[str, Any]]) -> Sketch:
