@@ -204,6 +204,6 @@ def _counting() -> alt.Axis:
     return alt.Axis(format=",d", tickMinStep=1, grid=False)
 
 
-def _finished(layers: alt.LayerChart) -> alt.LayerChart:
+def _finished(layers: alt.LayerChart | alt.FacetChart) -> alt.LayerChart:
     drawn: alt.LayerChart = styled(layers.properties(width=_WIDTH, height=_HEIGHT), padding=8)
     return drawn

@@ -10,7 +10,7 @@ from starlette.staticfiles import StaticFiles
 from everhold.certificate.page import ARTICLE_STYLE
 from everhold.charts import page_style
 from everhold.service.web import asking, certificates, competitions, gates, holdouts, planner, stewards
-from everhold.service.web.faults import add_fault_pages
+from everhold.service.web.faults import FaultPages
 from everhold.service.web.pictures import Pictures
 from everhold.service.web.published import Publications
 from everhold.service.web.rendering import STATIC
@@ -51,11 +51,11 @@ def add_pages(app: FastAPI, *, api: str) -> None:
     """Let an app have pages beside its API.
 
     Args:
-        app: With its holdouts, its people, and its handlers of errors.
+        app: With its holdouts, its people, and whoever else stands at the door.
         api: Path of the API.
     """
     app.state.pictures, app.state.published = Pictures(), Publications(app.state.people.records)
     for router in (assets, *_ROUTERS):
         app.include_router(router, include_in_schema=False)
     app.mount("/static", _Files(directory=STATIC), name="static")
-    add_fault_pages(app, api=api)
+    app.add_middleware(FaultPages, api=api)

@@ -85,10 +85,12 @@ class Fields:
 
     @property
     def chosen(self) -> Received:
-        """What was sent, without files that were not chosen."""
+        """What was sent, without what was left empty: browsers send that, too."""
         assert self.received is not None
         return replace(
-            self.received, files={name: path for name in self.files if (path := self.file(name)) is not None}
+            self.received,
+            files={name: path for name in self.files if (path := self.file(name)) is not None},
+            texts={name: text for name, text in self.received.texts.items() if text.strip()},
         )
 
 

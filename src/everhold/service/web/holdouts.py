@@ -31,7 +31,7 @@ _FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by 
 
 
 @router.get("/")
-def home() -> Response:
+def home(_: Viewer) -> Response:
     """Where everybody begins."""
     return RedirectResponse(place("holdouts"), 303)
 

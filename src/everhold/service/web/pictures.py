@@ -122,19 +122,19 @@ class Drawer:
 
 
 class Pictures:
-    """Pictures by what they are drawn from; safe to share between threads.
+    """Pictures by what they are drawn from; safe to share between threads, and to use again after it was closed.
 
     Args:
-        drawer: Who draws.
+        begin: Makes who draws.
         most: How many are kept.
     """
 
-    def __init__(self, drawer: Drawer | None = None, *, most: int = _MOST_KEPT) -> None:
-        self._drawer, self._most = drawer or Drawer(), most
+    def __init__(self, begin: Callable[[], Drawer] = Drawer, *, most: int = _MOST_KEPT) -> None:
+        self._begin, self._most = begin, most
         self._kept: OrderedDict[Hashable, Status] = OrderedDict()
         self._waiting: set[Hashable] = set()
         self._lock = threading.Lock()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="everhold-pictures")
+        self._at_work: tuple[Drawer, ThreadPoolExecutor] | None = None
 
     def status(self, key: Hashable, sketch: Sketch) -> Status:
         """How far a picture is; if nobody has asked for it yet, it will be drawn.
@@ -157,11 +157,16 @@ class Pictures:
             with self._lock:
                 self._waiting.discard(key)
             raise
-        self._thread.submit(self._draw, key, sketch, facts)
+        with self._lock:
+            if self._at_work is None:
+                thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="everhold-pictures")
+                self._at_work = self._begin(), thread
+            drawer, thread = self._at_work
+            thread.submit(self._draw, drawer, key, sketch, facts)
         return Status()
 
-    def _draw(self, key: Hashable, sketch: Sketch, facts: Mapping[str, Any]) -> None:
-        svg = self._drawer.draw(sketch.name, sketch.alt, facts)
+    def _draw(self, drawer: Drawer, key: Hashable, sketch: Sketch, facts: Mapping[str, Any]) -> None:
+        svg = drawer.draw(sketch.name, sketch.alt, facts)
         with self._lock:
             self._waiting.discard(key)
             self._kept[key] = Status(svg, failed=svg is None)
@@ -169,11 +174,17 @@ class Pictures:
                 self._kept.popitem(last=False)
 
     def close(self) -> None:
-        """Draw no more."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        self._drawer.stop()
-        self._thread.shutdown()
-        self._drawer.close()
+        """Draw no more of what was asked for."""
+        with self._lock:
+            ending, self._at_work = self._at_work, None
+        if ending is not None:
+            drawer, thread = ending
+            thread.shutdown(wait=False, cancel_futures=True)
+            drawer.stop()
+            thread.shutdown()
+            drawer.close()
+        with self._lock:
+            self._waiting.clear()
 
 
 def _of_request(request: Request) -> Pictures:

@@ -12,7 +12,7 @@ from everhold.errors import EverholdError, QueryRejected
 from everhold.service.api import tokens as api
 from everhold.service.api.contract import HoldoutName, warned_of
 from everhold.service.api.holdouts import listed
-from everhold.service.api.tokens import Everybody, Wish
+from everhold.service.api.tokens import Everybody, Part, Wish
 from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts, OpenHoldouts
 from everhold.service.people import People
@@ -61,13 +61,13 @@ def _wish(fields: Fields) -> Wish:
     """
     named = [name.strip() for name in fields.text("holdouts").split(",") if name.strip()]
     questions = fields.whole("questions")
-    allotments = {} if questions is None else {name: {"questions": questions} for name in named}
     if questions is not None and not named:
         raise QueryRejected(
             "there are questions to spend and no holdout to spend them on; expected the names of holdouts; name them, "
             "or leave the questions out; nothing was made"
         )
     try:
+        allotments = {} if questions is None else {name: Part(questions=questions, charges=None) for name in named}
         return Wish(
             name=fields.text("name"), role=Role(fields.text("role") or Role.ANALYST.value), holdouts=named or None,
             days=fields.number("days"), allotments=allotments,
@@ -153,13 +153,12 @@ def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Ste
 
 
 def _unseal(request: Request, view: View, *, told: Any = None, fault: str = "") -> Response:
-    """The page, with what was told once the study is over: it is told again for nothing."""
+    """The page: what would happen, or what was told."""
     losing: list[str] = []
     why_not = ""
     try:
         with warned_of():
             losing = view.whole.losing_their_promise()
-            told = view.whole.unseal() if told is None and view.status["closed"] else told
     except EverholdError as reason:
         why_not = reason.message
     return page(

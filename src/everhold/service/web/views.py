@@ -135,7 +135,7 @@ class View:
     def _budget(self) -> Sketch:
         left = ", ".join(f"{part['left']:,} of {part['planned']:,} {part['word']}" for part in self.parts)
         return Sketch(
-            "budget", "Budget", f"What is left of the budget after each question: now {left}.",
+            "budget", "How it burns down", f"What is left of the budget after each question: now {left}.",
             "Of the plan, question by question. A confirmed answer costs a question and nothing else.",
             lambda: {"left": list(self._burning())},
         )  # fmt: skip
@@ -155,9 +155,10 @@ class View:
         latest = f"The latest {MOST_DRAWN}. " if len(drawn) == MOST_DRAWN else ""
         whose = "" if self.steward else "your "
         return Sketch(
-            "answers", "Answers", f"{len(drawn):,} {whose}answers in the order of the ledger, each with its interval; "
+            "answers", "Each with its interval",
+            f"{len(drawn):,} {whose}answers in the order of the ledger, each with its interval; "
             f"{taken:,} of them come from the sealed rows and the others were confirmed.",
-            f"{latest}Every interval holds, all of them at once.", lambda: {"answers": drawn},
+            f"{latest}All intervals hold at once, with the probability of the promise.", lambda: {"answers": drawn},
         )  # fmt: skip
 
     def _estimates(self, drawn: list[dict[str, Any]]) -> Sketch:
