@@ -1,9 +1,10 @@
-"""Receivers of webhooks on this machine, well-behaved and not."""
+"""Receivers of webhooks on this machine, well-behaved and not, and a study to be told of."""
 
 import base64
 import contextlib
 import hashlib
 import hmac
+import importlib.util
 import json
 import socket
 import threading
@@ -11,7 +12,29 @@ import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import holdout_samples
+
+from everhold import Holdout
+
 LOOPBACK = "127.0.0.1"
+KINDS = ["sqlite", *(["postgresql"] if importlib.util.find_spec("postgres_cluster") else [])]
+"""Databases that webhooks are kept in."""
+
+
+def address(kind, request):
+    """The address of an empty storage, for a fixture."""
+    if kind == "sqlite":
+        return f"sqlite:///{request.getfixturevalue('tmp_path')}/study.db"
+    return request.getfixturevalue("postgres_url")
+
+
+def study(url, name="study"):
+    """A holdout that is made at once."""
+    rows, training = holdout_samples.rows(0), holdout_samples.rows(1)
+    mechanism = holdout_samples.guess_and_check()
+    return Holdout.create(
+        url, name, holdout=rows, training=training, label="late", mechanism=mechanism, again=True
+    )  # fmt: skip
 
 
 @dataclass

@@ -3,10 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-import holdout_samples
 import pytest
 
 pytest.importorskip("fastapi")
+
+from webhook_receivers import KINDS, address, study
 
 from everhold.ledger import LedgerStore
 from everhold.service.webhooks import Kind, WebhookNotFound, WebhookRejected, WebhookStore
@@ -19,15 +20,20 @@ URL = "https://receiver.example/hook"
 ANSWER = Event(Kind.ANSWER, "2026-01-31T12:00:00", {"holdout": "study", "sequence": 1})
 
 
+@pytest.fixture(params=KINDS)
+def url(request):
+    return address(request.param, request)
+
+
 @pytest.fixture
-def holdout(tmp_path):
-    with holdout_samples.create(tmp_path) as made:
+def holdout(url):
+    with study(url) as made:
         yield made
 
 
 @pytest.fixture
-def ledger(tmp_path, holdout):
-    with LedgerStore.open(f"sqlite:///{tmp_path}/study.db") as opened:
+def ledger(url, holdout):
+    with LedgerStore.open(url) as opened:
         yield opened
 
 
@@ -71,8 +77,8 @@ def test_a_webhook_is_told_of_what_happens_from_now_on(store, holdout):
     assert [(each.holdout, each.sequence) for each in store.behind()] == [("study", 1)]
 
 
-def test_a_holdout_that_is_younger_is_told_of_from_the_beginning(store, webhook, tmp_path):
-    with holdout_samples.create(tmp_path, "later") as later:
+def test_a_holdout_that_is_younger_is_told_of_from_the_beginning(store, webhook, url):
+    with study(url, "later") as later:
         ask(later)
         assert [(each.holdout, each.sequence) for each in store.behind()] == [("later", 0)]
         told_of(store, later)
@@ -80,8 +86,8 @@ def test_a_holdout_that_is_younger_is_told_of_from_the_beginning(store, webhook,
     assert len(store.deliveries(webhook.id)) == 1
 
 
-def test_a_webhook_of_one_holdout_is_told_of_no_other(store, holdout, tmp_path):
-    with holdout_samples.create(tmp_path, "other") as other:
+def test_a_webhook_of_one_holdout_is_told_of_no_other(store, holdout, url):
+    with study(url, "other") as other:
         store.create(URL, events=list(Kind), holdout="other", by="stella")
         ask(holdout)
         assert store.behind() == []

@@ -10,12 +10,11 @@ from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
-import holdout_samples
 import pytest
 
 pytest.importorskip("fastapi")
 
-from webhook_receivers import behaving, receiving, verified
+from webhook_receivers import KINDS, address, behaving, receiving, study, verified
 
 from everhold.ledger import LedgerStore
 from everhold.service.open_holdouts import OpenHoldouts
@@ -26,14 +25,14 @@ CHILD = Path(__file__).parents[1] / "webhook_children.py"
 ALLOWED = Sender(internal=True, deadline=5.0)
 
 
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path}/study.db"
+@pytest.fixture(params=KINDS)
+def url(request):
+    return address(request.param, request)
 
 
 @pytest.fixture
-def holdout(tmp_path):
-    with holdout_samples.create(tmp_path) as made:
+def holdout(url):
+    with study(url) as made:
         yield made
 
 
@@ -184,11 +183,11 @@ def test_a_receiver_that_hangs_holds_up_no_other(store, holdout, url):
 
 
 def test_a_fault_of_one_holdout_holds_up_no_other(store, holdout, url, tmp_path):
-    with holdout_samples.create(tmp_path, "broken") as broken, receiving() as receiver:
+    with study(url, "broken") as broken, receiving() as receiver:
         hook(store, receiver, events=[Kind.ANSWER])
         surprise(broken, 0)
         surprise(holdout, 0)
-        for key in tmp_path.glob("study.rows/broken-*/steward.key"):
+        for key in tmp_path.rglob("broken-*/steward.key"):
             key.unlink()
         with working(url):
             receiver.wait_for(1)
