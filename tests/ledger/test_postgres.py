@@ -166,14 +166,14 @@ def test_writers_of_other_holdouts_do_not_wait(store, record, postgres_url):
 
 
 def test_the_password_is_in_no_repr_and_no_message(store, record, postgres, postgres_url):
-    shown = [repr(store), str(store), repr(store._database), repr(store.of(record, KEY))]
+    shown = [repr(store), str(store), repr(store.database), repr(store.of(record, KEY))]
     wrong = postgres_url.replace(postgres.password, "hunter2")
     with pytest.raises(AuthError, match="password") as caught:
         LedgerStore.open(wrong)
     assert "hunter2" not in str(caught.value)
     in_query = f"postgresql://127.0.0.1:{postgres.port}/postgres?user=steward&password={postgres.password}"
     with LedgerStore.open(in_query) as other:
-        shown += [repr(other), repr(other._database._engine)]
+        shown += [repr(other), repr(other.database._engine)]
     assert [text for text in shown if postgres.password in text] == []
     with pickle.loads(pickle.dumps(store)) as copy:
         assert copy.names() == ["study"]
@@ -198,13 +198,12 @@ def test_a_newer_ledger_is_not_touched(store, raw, postgres_url):
 
 
 def test_a_server_that_stops_and_comes_back_loses_nothing(tmp_path):
-    with running_cluster() as cluster:
-        with LedgerStore.open(cluster.url(cluster.new_database())) as store:
-            record = new_study(store)
-            ask(store, record, 1)
-            cluster.stop()
-            for _ in range(2):
-                with pytest.raises(EverholdError, match="cannot be reached"):
-                    ask(store, record, 2)
-            cluster.start()
-            assert [c.sequence for c in ask(store, record, 1, 2)] == [1, 2]
+    with running_cluster() as cluster, LedgerStore.open(cluster.url(cluster.new_database())) as store:
+        record = new_study(store)
+        ask(store, record, 1)
+        cluster.stop()
+        for _ in range(2):
+            with pytest.raises(EverholdError, match="cannot be reached"):
+                ask(store, record, 2)
+        cluster.start()
+        assert [c.sequence for c in ask(store, record, 1, 2)] == [1, 2]

@@ -17,6 +17,7 @@ from everhold.cli import (
     holdouts,
     ledger,
     mcp,
+    operate,
     plan,
     split,
     submissions,
@@ -87,7 +88,8 @@ def everhold(
 
 
 _MODULES = (
-    plan, split, holdouts, allotments, gate, submissions, unsealing, diagnose, dependence, ledger, certificate, mcp
+    plan, split, holdouts, allotments, gate, submissions, unsealing, diagnose, dependence, ledger, certificate, mcp,
+    operate,
 )  # fmt: skip
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)

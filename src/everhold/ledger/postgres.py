@@ -53,7 +53,7 @@ class PostgreSQL(Database):
         known = sa.URL.create("postgresql", username=at.username, host=at.host, port=at.port, database=at.database)
         return known.render_as_string()
 
-    def damage(self, connection: sa.Connection) -> tuple[str, ...]:  # noqa: ARG002
+    def damage(self, connection: sa.Connection) -> tuple[str, ...]:
         """Nothing: PostgreSQL checks a page when it reads it, and then says so by an error."""
         return ()
 

@@ -49,7 +49,7 @@ class SQLite(Database):
         found = tuple(connection.scalars(sa.text("PRAGMA integrity_check(10)")))
         return () if found == ("ok",) else found
 
-    def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:  # noqa: ARG002  # all take turns
+    def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:  # all take turns
         # The driver's own BEGIN is deferred: two readers that both want to write would fail as "locked".
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
