@@ -5,7 +5,13 @@ import random
 import time
 
 import pytest
-from ledger_children import CAP, ask_many, commit_until_killed, commit_up_to_the_cap_until_killed, create_at_once
+from ledger_children import (
+    CAP,
+    ask_many,
+    commit_until_killed,
+    commit_up_to_the_cap_until_killed,
+    create_at_once,
+)
 from ledger_samples import KEY, new_study
 from postgres_cluster import running_cluster
 
@@ -92,7 +98,9 @@ def test_what_was_acknowledged_survives_a_hundred_kills(processes, store, record
 
 
 @pytest.mark.slow
-def test_killed_clients_and_a_restarted_server_lose_nothing_and_never_overspend(processes, postgres, tmp_path):
+def test_killed_clients_and_a_restarted_server_lose_nothing_and_never_overspend(
+    processes, postgres_installed, tmp_path
+):
     """Each of the workers is killed and replaced for some seconds, while the server crashes and comes back."""
     acknowledged, randomness = tmp_path / "acknowledged", random.Random(11)
     acknowledged.touch()
