@@ -9,12 +9,17 @@ _MISSING = "PostgreSQL is not installed; on Debian: apt-get install postgresql, 
 
 
 @pytest.fixture(scope="session")
-def postgres():
-    """A PostgreSQL server that ends with the tests."""
+def postgres_installed():
+    """Skips a test where PostgreSQL is not installed; where everything has to be, it fails."""
     if programs() is None:
         if os.environ.get("CI") == "true":
             pytest.fail(_MISSING)
         pytest.skip(_MISSING)
+
+
+@pytest.fixture(scope="session")
+def postgres(postgres_installed):
+    """A PostgreSQL server that ends with the tests."""
     with running_cluster() as cluster:
         yield cluster
 

@@ -94,7 +94,7 @@ def strictly(holdout):
 
 
 def with_a_tampered_head(holdout):
-    path = holdout._desk.store._database.path
+    path = holdout._desk.store.database.path
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA trusted_schema = OFF")
         for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
@@ -113,7 +113,7 @@ def interrupted_function(table):
 def sealing_again(holdout):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LedgerStore, "create", fail)
-        eh.Holdout.create(holdout._desk.store._database.path, "again", holdout=sealed_rows(), mechanism="gaussian")
+        eh.Holdout.create(holdout._desk.store.database.path, "again", holdout=sealed_rows(), mechanism="gaussian")
 
 
 ACTS = {
@@ -130,7 +130,7 @@ ACTS = {
     "an allotment": lambda holdout: holdout.allot("team", questions=-1),
     "an analyst": lambda holdout: holdout.analyst("nobody"),
     "a failed creation": sealing_again,
-    "another name": lambda holdout: eh.Holdout.open(holdout._desk.store._database.path, "another"),
+    "another name": lambda holdout: eh.Holdout.open(holdout._desk.store.database.path, "another"),
 }
 
 

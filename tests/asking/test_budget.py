@@ -261,7 +261,7 @@ def test_limits_are_raised_and_lowered_but_not_below_what_is_spent(study):
     assert everything(study) == before
     study.allot("team-a", questions=2, charges=0)
     assert [act["questions"] for act in study.allotments().acts] == [1, 2, 2]
-    with Holdout.open(study._desk.store._database.path, "study") as again:
+    with Holdout.open(study._desk.store.database.path, "study") as again:
         assert again.analyst("team-a").ask("delay > 2").source == "refused"
         assert again.status()["questions_asked"] == 2
 

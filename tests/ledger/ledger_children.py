@@ -1,7 +1,9 @@
 """What child processes of the tests run; kept apart from pytest, so that a child starts fast."""
 
+import contextlib
 import os
 import secrets
+import time
 
 from ledger_samples import ask, new_study, question, spend
 
@@ -62,3 +64,16 @@ def commit_until_killed(url, acknowledged):
             committed = ask(store, record, *numbers)
             lines = [f"{c.sequence} {question(n).fingerprint}\n" for c, n in zip(committed, numbers, strict=True)]
             os.write(file.fileno(), "".join(lines).encode())
+
+
+def commit_up_to_the_cap_until_killed(url, acknowledged):
+    """As `commit_until_killed`, on a server that may stop meanwhile; refusals are no end, as others may be killed."""
+    with acknowledged.open("ab", buffering=0) as file:
+        while True:
+            with contextlib.suppress(EverholdError, RefusedError), LedgerStore.open(url, create=False) as store:
+                record = store.record("study")
+                while True:
+                    asked = secrets.token_hex(8)
+                    (committed,) = ask(store, record, asked, step=spend_up_to_the_cap)
+                    os.write(file.fileno(), f"{committed.sequence} {question(asked).fingerprint}\n".encode())
+            time.sleep(0.01)

@@ -50,7 +50,7 @@ def test_a_missing_folder_or_file_is_said_plainly(tmp_path):
 
 
 def test_the_database_is_set_up_for_durability(store, path):
-    with store._database.transaction() as connection:
+    with store.database.transaction() as connection:
         pragmas = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS}
     assert pragmas == PRAGMAS
 
@@ -143,10 +143,10 @@ def test_a_locked_ledger_says_that_it_is_busy(url, record, path):
 
 
 def test_a_full_disk_records_nothing(store, record, path):
-    with store._database.transaction() as connection:
+    with store.database.transaction() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
     store.close()
-    with store._database.transaction() as connection:  # the one idle connection, which the next commit will use
+    with store.database.transaction() as connection:  # the one idle connection, which the next commit will use
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(EverholdError, match="disk is full"):
         ask(store, record, *range(500))

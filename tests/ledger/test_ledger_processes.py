@@ -5,8 +5,15 @@ import random
 import time
 
 import pytest
-from ledger_children import CAP, ask_many, commit_until_killed, create_at_once
-from ledger_samples import KEY
+from ledger_children import (
+    CAP,
+    ask_many,
+    commit_until_killed,
+    commit_up_to_the_cap_until_killed,
+    create_at_once,
+)
+from ledger_samples import KEY, new_study
+from postgres_cluster import running_cluster
 
 from everhold.ledger import LedgerStore, verify
 
@@ -88,3 +95,44 @@ def test_what_was_acknowledged_survives_a_hundred_kills(processes, store, record
         assert {(int(sequence), question) for sequence, question in lines} <= recorded
         assert verify(store, "study", seal_key=KEY).ok
     assert len(lines) > 200
+
+
+@pytest.mark.slow
+def test_killed_clients_and_a_restarted_server_lose_nothing_and_never_overspend(
+    processes, postgres_installed, tmp_path
+):
+    """Each of the workers is killed and replaced for some seconds, while the server crashes and comes back."""
+    acknowledged, randomness = tmp_path / "acknowledged", random.Random(11)
+    acknowledged.touch()
+    with running_cluster(durable=True) as cluster, LedgerStore.open(cluster.url(cluster.new_database())) as store:
+        record = new_study(store)
+        url, workers = store.url, []
+
+        def start():
+            worker = processes.Process(target=commit_up_to_the_cap_until_killed, args=(url, acknowledged))
+            worker.start()
+            workers.append(worker)
+
+        for _ in range(WORKERS):
+            start()
+        for _ in range(2):
+            for _ in range(2 * WORKERS):
+                time.sleep(randomness.uniform(0.0, 0.2))
+                killed = workers.pop(0)
+                killed.kill()
+                killed.join()
+                start()
+            cluster.restart()
+        deadline = time.monotonic() + 60
+        while store.head(record.id).charged < CAP and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)  # more is refused
+        for worker in workers:
+            worker.kill()
+            worker.join()
+        lines = [line.split() for line in acknowledged.read_text().splitlines()]
+        recorded = {(entry.sequence, entry.question) for entry in store.entries(record.id, seal_key=KEY)}
+        assert store.head(record.id).charged == CAP == len(recorded)
+        assert {(int(sequence), asked) for sequence, asked in lines} <= recorded
+        assert len(lines) == len({sequence for sequence, _ in lines}) > CAP // 2
+        assert verify(store, "study", seal_key=KEY).ok

@@ -6,7 +6,7 @@ import pickle
 import psycopg
 import pytest
 import sqlalchemy as sa
-from ledger_samples import KEY, ask, new_study, spend
+from ledger_samples import KEY, ask, new_study, question, spend
 from postgres_cluster import running_cluster
 
 from everhold.errors import AuthError, EverholdError, IntegrityError
@@ -82,23 +82,26 @@ def test_nothing_is_answered_on_what_was_altered_while_it_runs(store, record, ra
     assert not verify(store, "study", seal_key=KEY).ok
 
 
-def test_an_entry_of_a_lost_branch_is_no_answer(store, record, raw):
-    """Somebody keeps a sealed entry from before a set-back, and puts it where it was."""
-    ask(store, record, 1, 2)
-    lost = raw.execute("SELECT * FROM entries WHERE sequence = 2").fetchone()
+def test_an_entry_of_a_lost_branch_is_no_answer(store, record, raw, postgres_url):
+    """Somebody sets the ledger back, keeps an entry that was lost, seal and all, and puts it in another one's place."""
+    ask(store, record, 1)
     head = raw.execute("SELECT * FROM head").fetchone()
+    ask(store, record, 2)
+    lost = raw.execute("SELECT * FROM entries WHERE sequence = 2").fetchone()
     altered(raw, "DELETE FROM entries WHERE sequence = 2")
-    raw.execute("DELETE FROM entries")
     raw.execute("DELETE FROM head")
-    raw.execute("DELETE FROM holdouts")
-    record = new_study(store)
-    assert head is not None
-    ask(store, record, 1, 3)
-    raw.execute("DELETE FROM entries WHERE sequence = 2")
-    places = ", ".join(["%s"] * len(lost))
-    raw.execute(f"INSERT INTO entries VALUES ({places})", (record.id, *lost[1:]))
-    with pytest.raises(IntegrityError):
-        ask(store, record, 2)
+    put(raw, "head", head)
+    with LedgerStore.open(postgres_url) as other:
+        assert ask(other, record, 3)[0].sequence == 2
+        raw.execute("DELETE FROM entries WHERE sequence = 2")
+        put(raw, "entries", lost)
+        assert other.find(record.id, question(2).fingerprint, seal_key=KEY) is not None  # its seal is genuine
+        with pytest.raises(IntegrityError, match="added"):
+            ask(other, record, 2)
+
+
+def put(raw, table, row):
+    raw.execute(f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(row))})", row)
 
 
 def test_a_connection_that_was_cut_is_found_out_before_anything_is_asked(store, record, raw):
@@ -166,14 +169,14 @@ def test_writers_of_other_holdouts_do_not_wait(store, record, postgres_url):
 
 
 def test_the_password_is_in_no_repr_and_no_message(store, record, postgres, postgres_url):
-    shown = [repr(store), str(store), repr(store._database), repr(store.of(record, KEY))]
+    shown = [repr(store), str(store), repr(store.database), repr(store.of(record, KEY))]
     wrong = postgres_url.replace(postgres.password, "hunter2")
     with pytest.raises(AuthError, match="password") as caught:
         LedgerStore.open(wrong)
     assert "hunter2" not in str(caught.value)
     in_query = f"postgresql://127.0.0.1:{postgres.port}/postgres?user=steward&password={postgres.password}"
     with LedgerStore.open(in_query) as other:
-        shown += [repr(other), repr(other._database._engine)]
+        shown += [repr(other), repr(other.database._engine)]
     assert [text for text in shown if postgres.password in text] == []
     with pickle.loads(pickle.dumps(store)) as copy:
         assert copy.names() == ["study"]
@@ -197,7 +200,7 @@ def test_a_newer_ledger_is_not_touched(store, raw, postgres_url):
         LedgerStore.open(postgres_url)
 
 
-def test_a_server_that_stops_and_comes_back_loses_nothing(tmp_path):
+def test_a_server_that_stops_and_comes_back_loses_nothing(postgres_installed):
     with running_cluster() as cluster, LedgerStore.open(cluster.url(cluster.new_database())) as store:
         record = new_study(store)
         ask(store, record, 1)

@@ -17,6 +17,7 @@ from everhold.cli import (
     holdouts,
     ledger,
     mcp,
+    operate,
     plan,
     serve,
     split,
@@ -90,7 +91,7 @@ def everhold(
 
 _MODULES = (
     plan, split, holdouts, allotments, gate, submissions, unsealing, diagnose, dependence, ledger, certificate, mcp,
-    serve, token,
+    serve, token, operate,
 )  # fmt: skip
 for module in _MODULES:  # a new module of commands is added here
     module.register(app)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from everhold.ledger import HoldoutRecord, VerificationReport
 
-__all__ = ["register"]
+__all__ = ["register", "verified"]
 
 _INTEGRITY = 7
 _NEEDED = {"folder", "public_key", "fingerprint", "training_fingerprint"}
@@ -109,7 +109,7 @@ def verify(
       7  something was altered
     """
     place = place_of(storage, name)
-    result = _verified(*place, certificate)
+    result = verified(*place, certificate)
     show_record(result, form)
     if not result["ok"]:
         raise typer.Exit(_INTEGRITY)
@@ -142,7 +142,7 @@ def recover(storage: StorageArgument, name: NameArgument = None, form: FormatOpt
     show_record({"name": status["name"], "lost": lost, "remaining": status["remaining"]}, form)
 
 
-def _verified(storage: str, name: str, certificate_file: Path | None) -> dict[str, Any]:
+def verified(storage: str, name: str, certificate_file: Path | None) -> dict[str, Any]:
     """What was checked and what was found."""
     from everhold.ledger import LedgerStore
     from everhold.ledger import verify as verify_ledger

@@ -201,6 +201,15 @@ class Database(ABC):
                 break
         return connection
 
+    def revision(self) -> str | None:
+        """The revision of the tables; None if there are none.
+
+        Raises:
+            IntegrityError: If what says so was altered.
+        """
+        with self.transaction() as connection, database_errors():
+            return _revision(connection)
+
     def migrate(self, *, create: bool) -> str | None:
         """Bring the tables to the current revision; loads Alembic only if they are not there already.
 
@@ -210,8 +219,7 @@ class Database(ABC):
         Raises:
             HoldoutNotFound: If there are no tables yet and `create` is false: it belongs to another program.
         """
-        with self.transaction() as connection, database_errors():
-            revision = _revision(connection)
+        revision = self.revision()
         if revision == CURRENT_REVISION:
             return revision
         if revision is None and not create:
@@ -224,7 +232,7 @@ class Database(ABC):
                 _upgrade(connection)
         return revision
 
-    def _check_usable(self, connection: sa.Connection) -> None:
+    def _check_usable(self, connection: sa.Connection) -> None:  # noqa: B027  # not all databases can refuse
         """Check that the tables can be made here."""
 
     def _before_fork(self) -> None:

@@ -242,6 +242,9 @@ class Ledger:
                 with database_errors():
                     after, added = self._append(connection, after, asked, questions, page.taken, canonical(page.state))
                 known |= added
+        if page.taken and self.database.asked.get(self.holdout) is asked:  # or another thread knows more
+            later = [(sequence, question) for question, (sequence, _) in added.items()]
+            self.database.asked[self.holdout] = asked.up_to(after, later) or asked
         if self.head_file is not None and reached is not None and reached < (now := Reached.of(after)):
             self.head_file.advance(now)
         page.state, accounts = after.state, Accounts.from_state(after.state)

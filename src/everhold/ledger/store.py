@@ -60,10 +60,13 @@ class LedgerStore:
     """All holdouts of one database; made by `LedgerStore.open`.
 
     Safe to share between threads, to use from many processes, to pickle, and to use after a fork.
+
+    Attributes:
+        database: The open database.
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
 
     @classmethod
     def open(cls, url: str, *, create: bool = True, patience: float = 30.0) -> LedgerStore:
@@ -84,12 +87,12 @@ class LedgerStore:
         return _opened(url, patience, create=create)
 
     def __repr__(self) -> str:
-        return f"LedgerStore({self._database.shown!r})"
+        return f"LedgerStore({self.database.shown!r})"
 
     @property
     def url(self) -> str:
         """The address of the database, complete; it may hold a password."""
-        return self._database.url
+        return self.database.url
 
     @property
     def database(self) -> Database:
@@ -97,7 +100,7 @@ class LedgerStore:
         return self._database
 
     def __reduce__(self) -> tuple[Callable[..., LedgerStore], tuple[str, float]]:
-        return _opened, (self._database.url, self._database.patience)
+        return _opened, (self.database.url, self.database.patience)
 
     def __enter__(self) -> Self:
         return self
@@ -109,7 +112,7 @@ class LedgerStore:
 
     def close(self) -> None:
         """Close all idle connections; the store opens new ones if it is used again."""
-        self._database.close()
+        self.database.close()
 
     def create(
         self,
@@ -147,7 +150,7 @@ class LedgerStore:
             "state": canonical(state),
         }
         seal = seal_of(seal_key, holdout=holdout, **first)
-        with self._database.transaction(writing=True) as connection, database_errors():
+        with self.database.transaction(writing=True) as connection, database_errors():
             if name in connection.scalars(_NAMES).all():
                 raise HoldoutRejected(
                     f"there is a holdout named {name!r} already; expected a new name; nothing was created", name=name
@@ -160,7 +163,7 @@ class LedgerStore:
 
     def names(self) -> list[str]:
         """The names of all holdouts, sorted."""
-        with self._database.transaction() as connection, database_errors():
+        with self.database.transaction() as connection, database_errors():
             return sorted(connection.scalars(_NAMES))  # servers have orders of their own
 
     def record(self, name: str) -> HoldoutRecord:
@@ -169,42 +172,42 @@ class LedgerStore:
         Raises:
             HoldoutNotFound: If there is none; the message lists the names that exist.
         """
-        with self._database.transaction() as connection, database_errors():
+        with self.database.transaction() as connection, database_errors():
             row = _find_holdout(connection, name)
         return HoldoutRecord(**{**row, "configuration": _read(row["configuration"])})
 
     def of(self, record: HoldoutRecord, seal_key: bytes, head_file: HeadFile | None = None) -> Ledger:
         """The ledger of one holdout under the steward's key; nothing is read yet."""
-        return Ledger(self._database, record.id, seal_key, head_file)
+        return Ledger(self.database, record.id, seal_key, head_file)
 
     def head(self, holdout_id: str, *, seal_key: bytes | None = None, head_file: HeadFile | None = None) -> Head:
         """As `Ledger.head`; without a key as the database says, with no seal checked."""
         if seal_key is not None:
-            return Ledger(self._database, holdout_id, seal_key, head_file).head()
-        with self._database.transaction() as connection, database_errors():
+            return Ledger(self.database, holdout_id, seal_key, head_file).head()
+        with self.database.transaction() as connection, database_errors():
             row = find_head(connection, holdout_id)
         fields = {name: value for name, value in row.items() if name not in ("holdout_id", "head_seal")}
         return Head(**{**fields, "state": _read(row["state"])})
 
     def find(self, holdout_id: str, question: str, *, seal_key: bytes) -> Entry | None:
         """As `Ledger.find`."""
-        return Ledger(self._database, holdout_id, seal_key).find(question)
+        return Ledger(self.database, holdout_id, seal_key).find(question)
 
     def answered(self, holdout_id: str, questions: Sequence[Question], *, seal_key: bytes) -> set[str]:
         """The fingerprints of those questions that have an entry, as `Ledger.look_up` finds them."""
-        ledger = Ledger(self._database, holdout_id, seal_key)
+        ledger = Ledger(self.database, holdout_id, seal_key)
         return set(ledger.look_up([question.fingerprint for question in questions])[1])
 
     def entries(self, holdout_id: str, start: int = 0, limit: int | None = None, *, seal_key: bytes) -> Iterator[Entry]:
         """As `Ledger.entries`."""
-        return Ledger(self._database, holdout_id, seal_key).entries(start, limit)
+        return Ledger(self.database, holdout_id, seal_key).entries(start, limit)
 
     def commit(
         self, holdout_id: str, questions: Sequence[Question], step: Step, *, seal_key: bytes,
         head_file: HeadFile | None = None,
     ) -> list[Committed | None]:  # fmt: skip
         """As `Ledger.commit`."""
-        return Ledger(self._database, holdout_id, seal_key, head_file).commit(questions, step)
+        return Ledger(self.database, holdout_id, seal_key, head_file).commit(questions, step)
 
     @contextlib.contextmanager
     def snapshot(self, name: str) -> Iterator[Snapshot]:
@@ -214,11 +217,11 @@ class LedgerStore:
             HoldoutNotFound: If there is no such holdout.
             IntegrityError: If the file is damaged.
         """
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             with database_errors():
                 holdout = _find_holdout(connection, name)
                 at = find_head(connection, holdout["id"], missing=IntegrityError)
-                damage = self._database.damage(connection)
+                damage = self.database.damage(connection)
             yield Snapshot(holdout, at, _stream(connection, holdout["id"]), damage)
 
 
