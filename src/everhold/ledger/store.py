@@ -94,11 +94,6 @@ class LedgerStore:
         """The address of the database, complete; it may hold a password."""
         return self.database.url
 
-    @property
-    def database(self) -> Database:
-        """The database itself, for what others keep in it."""
-        return self._database
-
     def __reduce__(self) -> tuple[Callable[..., LedgerStore], tuple[str, float]]:
         return _opened, (self.database.url, self.database.patience)
 
