@@ -216,7 +216,9 @@ class _Reading:
 
     def _check_columns(self, count: int) -> None:
         if count > _MOST_COLUMNS:
-            raise _rejected(f"{self.name} has {count:,} columns", "expected row ids and one column of predictions")
+            raise _rejected(
+                f"{self.name} has more than {_MOST_COLUMNS:,} columns", "expected row ids and one column of predictions"
+            )
 
     def _check_lines(self, count: int) -> None:
         if count > self.wanted.most_lines:
