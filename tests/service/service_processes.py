@@ -57,17 +57,17 @@ class Asker:
         return True
 
 
-async def play(servers, askers, *, every, also=(), within):
-    """All askers at once, and somebody who kills a server every so many seconds; returns how often.
+async def play(servers, askers, *, every, also, within):
+    """All askers at once, and somebody who kills one server after the other; returns how often.
 
     Args:
         servers: Processes, killed in turns and started anew.
         askers: Clients.
-        every: Seconds between kills.
-        also: Functions that are called once each, in between, one after the other: other faults.
+        every: Seconds between the moment when a killed server is back and the next kill.
+        also: Other faults: functions that are called once each, one after a kill; taken off the list.
         within: Seconds that all of it may take.
     """
-    kills, faults = 0, list(also)
+    kills = 0
 
     async def killer(scope):
         nonlocal kills
@@ -75,10 +75,11 @@ async def play(servers, askers, *, every, also=(), within):
             await anyio.sleep(every)
             server = servers[kills % len(servers)]
             await anyio.to_thread.run_sync(server.kill)
-            server.start()
             kills += 1
-            if faults and kills % 3 == 0:
-                await anyio.to_thread.run_sync(faults.pop(0))
+            if also:
+                await anyio.to_thread.run_sync(also.pop())
+            server.start()
+            await anyio.to_thread.run_sync(server.wait)
         scope.cancel()
 
     with anyio.fail_after(within):
