@@ -34,7 +34,7 @@ FAILURES = [
     (2, ["ask", "s.db", "flights", "more", "--mean", "late = 1"], "unexpected extra argument"),
     (2, ["list"], "EVERHOLD_STORAGE"),
     (2, ["status", "s.db", "flights", "--format", "yaml"], "--format"),
-    (2, ["status", "postgresql://host/db", "flights"], "not supported yet"),
+    (2, ["status", "postgresql://host/db", "flights"], "does not say where"),
     (2, ["list", "sqlite://"], "needs a file"),
     (2, ["create", "s.db", "new"], "--holdout"),
     (2, [*CREATE, "sealed.csv", "--queries", "0"], "at least 1"),

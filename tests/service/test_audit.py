@@ -4,29 +4,18 @@ import asyncio
 
 import pytest
 from door_samples import make, seal, token, visiting
-from fastapi import Request
 
 from everhold.errors import EverholdError
-from everhold.service.audit import noted
-from everhold.service.visitors import Analyst, Role
+from everhold.holdout import Holdout
+from everhold.service.visitors import Role
 
 AUDIT = "/api/v1/audit"
+ASKED = {"question": "delay > 5", "guess": 0.5}
 
 
 @pytest.fixture
 def app(tmp_path):
-    made = make(seal(tmp_path, "flights", "trains"))
-
-    @made.post("/api/v1/holdouts/{name}/ask")
-    def ask(name: str, request: Request, _: Analyst) -> str:
-        noted(request, "ask", outcome="training", question="9f86")
-        return name
-
-    @made.post("/api/v1/holdouts/{name}/quote")
-    def quote(name: str, _: Analyst) -> str:
-        return name
-
-    return made
+    return make(seal(tmp_path, "flights", "trains"))
 
 
 def acts(app, **wish):
@@ -34,19 +23,21 @@ def acts(app, **wish):
         return steward.get(AUDIT).json()["acts"]
 
 
-def test_an_act_says_who_did_what_with_which_holdout_and_how_it_ended(app):
+def test_an_act_says_who_did_what_with_which_holdout_and_how_it_ended(app, tmp_path):
+    with Holdout.open(tmp_path / "s.db", "flights") as holdout:
+        holdout.allot("ada", questions=5)
     text = token(app, Role.ANALYST, "ada")
     with visiting(app, text) as client:
-        heard = client.post("/api/v1/holdouts/flights/ask")
+        heard = client.post("/api/v1/holdouts/flights/ask", json=ASKED)
         client.post("/api/v1/tokens", json={"name": "x"})
-        client.post("/api/v1/holdouts/flights/quote")
+        client.post("/api/v1/holdouts/flights/quote", json=ASKED)
         client.get("/api/v1/me")
     refused, asked = acts(app)
     number = asked.pop("number")
     assert asked == {
         "at": "2026-01-31T12:00:00+00:00", "request": heard.headers["x-request-id"], "name": "ada",
-        "token": text.split("_")[1], "act": "ask", "holdout": "flights", "outcome": "training",
-        "facts": {"status": 200, "question": "9f86"},
+        "token": text.split("_")[1], "act": "ask", "holdout": "flights", "outcome": "guess",
+        "facts": {"status": 200, "question": heard.json()["question"]},
     }  # fmt: skip
     assert (refused["act"], refused["outcome"], refused["number"]) == ("POST /api/v1/tokens", "403", number + 1)
 

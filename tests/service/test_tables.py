@@ -6,7 +6,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 
-from everhold.ledger.database import VERSION_TABLE, Database, metadata
+from everhold.ledger.database import VERSION_TABLE, metadata
+from everhold.ledger.sqlite import SQLite
 from everhold.service.serving import people_of
 from everhold.service.visitors import Role
 
@@ -21,7 +22,7 @@ def test_the_migration_makes_the_tables_of_the_code(tmp_path):
 
 
 def test_a_storage_from_before_the_service_can_be_served(tmp_path):
-    database = Database(tmp_path / "s.db", patience=5.0)
+    database = SQLite(tmp_path / "s.db", patience=5.0)
     with database.transaction(writing=True) as connection:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", "everhold.ledger:migrations")
