@@ -15,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-import threading
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError
+from everhold.sealing.time_limits import TimeLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +35,7 @@ __all__ = [
 SEALED = "sealed"
 """Name of the view of the sealed rows."""
 
+_LIMITS = TimeLimits()
 _KEPT_OPTIMIZERS = ("column_lifetime", "common_subexpressions", "unused_columns")
 
 POSITION = "file_row_number"
@@ -143,15 +144,10 @@ def fetched(
     Raises:
         EverholdError: If the engine fails or takes too long; without its words.
     """
-    limit = threading.Timer(max_seconds, connection.interrupt)  # DuckDB has a limit of its own from version 2 on only
-    limit.daemon = True
-    with engine_errors_hidden:
-        limit.start()
-        try:
-            found = connection.execute(sql)
-            return found.fetchnumpy() if as_arrays else found.fetchall()
-        finally:
-            limit.cancel()
+    # DuckDB has a limit of its own from version 2 on only
+    with engine_errors_hidden, _LIMITS.at_most(max_seconds, connection.interrupt):
+        found = connection.execute(sql)
+        return found.fetchnumpy() if as_arrays else found.fetchall()
 
 
 def file_pattern(path: Path) -> str:
