@@ -1,8 +1,10 @@
 """Limits stop what takes too long, and nothing else, from many threads and after a fork."""
 
+import gc
 import os
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -42,6 +44,24 @@ def test_each_of_many_threads_is_stopped_once():
     for thread in threads:
         thread.join()
     assert sorted(stopped) == list(range(20))
+
+
+def test_what_was_stopped_is_not_kept_alive():
+    class Statement:
+        def __init__(self):
+            self.stopped = threading.Event()
+
+        def stop(self):
+            self.stopped.set()
+
+    limits, statement = TimeLimits(), Statement()
+    with limits.at_most(0.01, statement.stop):
+        assert statement.stopped.wait(LONG)
+    limits.at_most(LONG, pytest.fail).__enter__()  # after which the thread has gone on
+    alive = weakref.ref(statement)
+    del statement
+    gc.collect()
+    assert alive() is None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -6,6 +6,7 @@ knows of; nearly always the statement is over by then.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -64,11 +65,14 @@ class TimeLimits:
     def _watch(self) -> None:
         with self._changed:
             while True:
-                now = time.monotonic()
-                for key, (until, stop) in list(self._limits.items()):
-                    if until <= now:
-                        del self._limits[key]
-                        stop()
-                first = min((until for until, _ in self._limits.values()), default=None)
-                self._awake_at = float("inf") if first is None else first
-                self._changed.wait(None if first is None else max(first - now, 0.0))
+                self._changed.wait(self._stop_late_ones(time.monotonic()))
+
+    def _stop_late_ones(self, now: float) -> float | None:
+        """Seconds until the next limit; None if there is none. Keeps nothing of what it stopped alive."""
+        for key, (until, stop) in list(self._limits.items()):
+            if until <= now:
+                del self._limits[key]
+                stop()
+        first = min((until for until, _ in self._limits.values()), default=math.inf)
+        self._awake_at = first
+        return None if first == math.inf else first - now
