@@ -177,7 +177,8 @@ class Graph:
         heads = np.concatenate([2 * each + 1, 2 * second, 2 * first, np.full(len(ends), 2 * size)])
         wide = np.full(2 * len(self.edges) + len(ends), size, dtype=np.int32)
         capacity = np.concatenate([through, wide])
-        return csr_array(coo_array((capacity, (tails, heads)), shape=(2 * size + 1, 2 * size + 1)))
+        places = tails.astype(np.int32), heads.astype(np.int32)  # which SciPy's flows need before version 1.15
+        return csr_array(coo_array((capacity, places), shape=(2 * size + 1, 2 * size + 1)))
 
     def _node(self, node: int) -> int:
         if not 0 <= node < self.nodes:

@@ -399,6 +399,13 @@ def _extreme(name: str, operation: Operation, operands: Nodes, _: exp.Expr, colu
     return Node.of(operation, *operands)
 
 
+def _hour(operands: Nodes, item: exp.Expr, _: Columns) -> Node:
+    """Of one time; an old sqlglot takes it for a function like any other."""
+    if isinstance(item, exp.Anonymous) and (item.name.lower(), len(operands)) != ("hour", 1):
+        raise rejected(f"the expression uses {_brief(item.name.lower())} in this way, which is not allowed", _SEE)
+    return _times("hour", Operation.HOUR, operands)
+
+
 def _subtracted(operands: Nodes, *_: object) -> Node:
     """Numbers, or two times, whose difference is in days."""
     if all(node.kind is ColumnKind.TIME for node in operands):
@@ -471,6 +478,7 @@ _numbers = partial(_calculated, ColumnKind.NUMBER)
 _conditions = partial(_calculated, ColumnKind.BOOLEAN)
 _texts = partial(_calculated, ColumnKind.STRING)
 _times = partial(_calculated, ColumnKind.TIME)
+_HOUR: type[exp.Expr] = getattr(exp, "Hour", exp.Anonymous)  # an old sqlglot does not know this one by its name
 _PAIR = frozenset({"this", "expression"})
 _LIST = frozenset({"this", "expressions", "ignore_nulls"})
 
@@ -511,7 +519,7 @@ _FORMS: dict[type[exp.Expr], _Form] = {
     exp.Year: _Form(partial(_times, "year", Operation.YEAR)),
     exp.Month: _Form(partial(_times, "month", Operation.MONTH)),
     exp.Day: _Form(partial(_times, "day", Operation.DAY)),
-    exp.Hour: _Form(partial(_times, "hour", Operation.HOUR)),
+    _HOUR: _Form(_hour, arguments=_LIST),
     exp.DayOfWeekIso: _Form(partial(_times, "isodow", Operation.DAY_OF_WEEK)),
     exp.EQ: _Form(partial(_compared, "=", Operation.EQUAL)),
     exp.NEQ: _Form(partial(_compared, "<>", Operation.EQUAL, negated=True)),
