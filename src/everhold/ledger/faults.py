@@ -26,9 +26,9 @@ _LOST = (
     "the database of the ledger cannot be reached, or the connection to it was lost; nothing was charged; check that "
     "it runs and that its address is right, then ask again"
 )
-_LOST_WHILE_COMMITTING = (
-    "the connection to the ledger's database was lost while the answer was written, so it may have been recorded and "
-    "charged, once; nothing is lost: ask the same question again, which is free if it was"
+_UNKNOWN = (
+    "the ledger's database was lost, or its disk failed, while the answer was written, so it may have been recorded "
+    "and charged, once; nothing is lost: ask the same question again, which is free if it was"
 )
 
 
@@ -56,7 +56,7 @@ def is_busy(error: object) -> bool:
 
 def _in_words(error: object, *, committing: bool) -> EverholdError:
     if isinstance(error, (sqlite3.Error, UnicodeDecodeError)):
-        return _of_sqlite(error)
+        return _of_sqlite(error, committing=committing)
     state: str | None = getattr(error, "sqlstate", None)
     return _refused(error) if state is None and not committing else _of_postgres(state, committing=committing)
 
@@ -71,8 +71,10 @@ def _primary_code(error: object) -> int | None:
     return None if code is None else int(code) & 0xFF
 
 
-def _of_sqlite(error: object) -> EverholdError:
+def _of_sqlite(error: object, *, committing: bool) -> EverholdError:
     code = _primary_code(error)
+    if committing and code == sqlite3.SQLITE_IOERR:  # what was written may be found there after a crash
+        return EverholdError(_UNKNOWN)
     if is_busy(error):
         return EverholdError(BUSY)
     if code in _NOT_OPEN:
@@ -108,7 +110,7 @@ def _refused(error: object) -> EverholdError:
 def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
     """What an SQLSTATE says; without one the connection was never made, or was lost."""
     if state is None or state.startswith(_GONE):
-        return EverholdError(_LOST_WHILE_COMMITTING if committing else _LOST)
+        return EverholdError(_UNKNOWN if committing else _LOST)
     if state in _LOCKED:
         return EverholdError(BUSY)
     if state.startswith("28"):
