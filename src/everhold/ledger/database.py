@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
+from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError, Unavailable
 from everhold.ledger.faults import BUSY, database_errors
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Database(ABC):
         """Wait for the other threads first: they need no connection for that."""
         mine = self._turns.setdefault(turn, threading.Lock())
         if not mine.acquire(timeout=self.patience):
-            raise EverholdError(BUSY)
+            raise Unavailable(BUSY)
         stack.callback(mine.release)
 
     def _begun(self, stack: contextlib.ExitStack, *, writing: bool, turn: str) -> sa.Connection:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["PROBLEM", "add_problems", "problem"]
 
 PROBLEM = "application/problem+json"
+_RETRY = 2  # seconds
 _MOST_PLACES, _LONGEST_PLACE = 20, 100
 _UNEXPECTED = (
     "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
@@ -58,6 +59,8 @@ def _own(request: Request, fault: Exception) -> JSONResponse:
     response = problem(fault.http_status, type(fault).__name__, fault.message, **_plain(fault.data))
     if fault.http_status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
+    if fault.http_status == 503:
+        response.headers["Retry-After"] = str(_RETRY)
     return response
 
 
