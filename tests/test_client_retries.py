@@ -94,7 +94,9 @@ def study(holdout):
 def contest(holdout):
     """Two submissions of one team, of which the second is a file that was handed in before."""
     for seed in (1, 2, 1):
-        holdout.submit({"id": IDS[::-1], "late": np.random.default_rng(seed).integers(0, 2, samples.ROWS)}, team="ada", guess=0.5)
+        holdout.submit(
+            {"id": IDS[::-1], "late": np.random.default_rng(seed).integers(0, 2, samples.ROWS)}, team="ada", guess=0.5
+        )
 
 
 def sealed(folder, name="study", **wish):

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 import sqlalchemy as sa
-from ledger_samples import KEY, ask, new_study, question, spend
+from ledger_samples import KEY, new_study, question, spend
 
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger import LedgerStore, verify
@@ -160,7 +160,10 @@ def test_heads_of_two_holdouts_are_not_swapped(ledger, store, alter):
     other = store.of(new_study(store, "other"), KEY)
     asked(other, 1)
     head = {row[0]: row for row in heads(store)}
-    swapped = [put_back((other.holdout, *head[ledger.holdout][1:])), put_back((ledger.holdout, *head[other.holdout][1:]))]
+    swapped = [
+        put_back((other.holdout, *head[ledger.holdout][1:])),
+        put_back((ledger.holdout, *head[other.holdout][1:])),
+    ]
     alter("DELETE FROM head", *swapped)
     for each in (ledger, other):
         with pytest.raises(IntegrityError, match="seal of this key"):
