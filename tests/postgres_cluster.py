@@ -16,6 +16,7 @@ from pathlib import Path
 __all__ = ["Cluster", "programs", "running_cluster"]
 
 _PATIENCE = 60.0
+_UP = ("ready", "standby")
 _STATUS = 7  # the line of postmaster.pid that says how far the server has come
 _SETTINGS = {
     "listen_addresses": "'127.0.0.1'",
@@ -121,7 +122,7 @@ class Cluster:
         """Whether the server itself says so, as `pg_ctl` asks it."""
         with contextlib.suppress(FileNotFoundError):
             lines = (self.data / "postmaster.pid").read_text().splitlines()
-            return len(lines) > _STATUS and lines[0] == str(self._server.pid) and lines[_STATUS].strip() == "ready"
+            return len(lines) > _STATUS and lines[0] == str(self._server.pid) and lines[_STATUS].strip() in _UP
         return False
 
     def stop(self):

@@ -129,7 +129,8 @@ def test_whatever_is_sent_twice_is_recorded_once(tmp_path, way, what):
             act(holdout)
         transport = way()
         with serving(there) as service:
-            with eh.connect(service.address, "study", token=service.root, transport=transport) as holdout:
+            holdout = eh.connect(service.address, "study", token=service.root, transport=transport)
+            with holdout:
                 act(holdout)
     assert recorded(there) == recorded(here)
     assert transport.statuses.count(200) == 2 * {"study": 9, "contest": 4}[what]

@@ -88,7 +88,7 @@ def _of_sqlite(error: object, *, committing: bool) -> EverholdError:
 
 
 _LOCKED = ("55P03", "40P01", "40001", "57014", "53300")  # locked, deadlock, conflict, timed out, too many connections
-_READ_ONLY = ("42501", "25006")
+_READ_ONLY = ("42501", "25006", "0A000")  # also a transaction that wants to write, on a standby
 _ALTERED = ("23", "42", "22", "XX001", "XX002")  # constraints, other tables or columns, other types, damaged pages
 _GONE = ("08", "57P", "25P")  # the connection, or the server, which stops, starts, crashed or waited for too long
 _FULL = ("53", "58", "XX")  # resources, input and output, internal

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -14,9 +15,10 @@ from everhold.errors import EverholdError
 from everhold.service.faults import place_of
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI, Request
+    from fastapi import FastAPI
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["PROBLEM", "add_problems", "problem"]
+__all__ = ["PROBLEM", "Problems", "add_problems", "problem"]
 
 PROBLEM = "application/problem+json"
 _RETRY = 2  # seconds
@@ -50,6 +52,33 @@ def add_problems(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(Exception, _unexpected)
+
+
+class Problems:
+    """Lets errors of the doorkeepers leave as problem documents, too: the database may be busy before a route is found.
+
+    Args:
+        app: What comes after it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        except EverholdError as fault:
+            if begun or scope["type"] != "http":
+                raise
+            await _own(Request(scope), fault)(scope, receive, send)
 
 
 def _own(request: Request, fault: Exception) -> JSONResponse:
