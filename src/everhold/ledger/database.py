@@ -134,6 +134,10 @@ class Database(ABC):
     def damage(self, connection: sa.Connection) -> tuple[str, ...]:
         """What the database itself finds wrong with what it stores, in words; empty if all is well."""
 
+    def weaknesses(self, connection: sa.Connection) -> tuple[str, ...]:
+        """Why it may take no answers, or lose some in a crash, in words; empty if all is well."""
+        return ()
+
     @abstractmethod
     def _connect(self) -> sa.Engine:
         """A pool of connections."""
