@@ -1,4 +1,4 @@
-"""A throw-away PostgreSQL cluster on loopback: started once, stopped by its process id, gone afterwards."""
+"""A throw-away PostgreSQL cluster on loopback: started once, gone with the process that started it."""
 
 import contextlib
 import os
@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 __all__ = ["Cluster", "programs", "running_cluster"]
 
 _PATIENCE = 60.0
+_UP = ("ready", "standby")
+_STATUS = 7  # the line of postmaster.pid that says how far the server has come
 _SETTINGS = {
     "listen_addresses": "'127.0.0.1'",
     "max_connections": "200",
@@ -52,7 +55,7 @@ class Cluster:
         self.folder, self.durable = folder, durable
         self.password = secrets.token_urlsafe(24)
         self.port = _free_port()
-        self._made = 0
+        self._made, self._server = 0, None
 
     def url(self, database="postgres", **options):
         """The address of a database."""
@@ -102,32 +105,56 @@ class Cluster:
         return self.folder / "data"
 
     def start(self):
-        """Start the server, and wait until it answers."""
-        self._run("pg_ctl", "start", "--pgdata", self.data, "--wait", "--silent", "--log", self.folder / "log")
+        """Start the server as a child that ends with this process, however that ends, and wait until it answers."""
+        dying = ["--pdeathsig", "QUIT"] if sys.platform == "linux" else []
+        with (self.folder / "log").open("ab") as log:
+            self._server = subprocess.Popen(
+                [*_as_user(*dying), programs() / "postgres", "-D", self.data],
+                cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(), start_new_session=True,
+            )  # fmt: skip
+        deadline = time.monotonic() + _PATIENCE
+        while not self._answers():
+            if self._server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server does not start: {(self.folder / 'log').read_text()[-1_000:]}")
+            time.sleep(0.02)
+
+    def _answers(self):
+        """Whether the server itself says so, as `pg_ctl` asks it."""
+        with contextlib.suppress(FileNotFoundError):
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+            return len(lines) > _STATUS and lines[0] == str(self._server.pid) and lines[_STATUS].strip() in _UP
+        return False
 
     def stop(self):
-        """Stop the server at once, by its process id."""
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            process = int((self.data / "postmaster.pid").read_text().split()[0])
-            os.kill(process, signal.SIGQUIT)
-            deadline = time.monotonic() + _PATIENCE
-            while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
-                time.sleep(0.01)
+        """Stop the server at once, as a crash does."""
+        if self._server is not None:
+            self._server.send_signal(signal.SIGQUIT)
+            self._server.wait(_PATIENCE)
 
     def restart(self):
         """Stop it as a crash does, and start it again."""
-        self._run("pg_ctl", "restart", "--pgdata", self.data, "--mode", "immediate", "--wait", "--silent",
-                  "--log", self.folder / "log")  # fmt: skip
+        self.stop()
+        self.start()
 
     def _run(self, program, *arguments):
-        as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.getuid() == 0 else []
         done = subprocess.run(
-            [*as_user, programs() / program, *arguments],
+            [*_as_user(), programs() / program, *arguments],
             cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=2 * _PATIENCE,
-            check=False, env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+            check=False, env=_environment(),
         )  # fmt: skip
         if done.returncode:
             raise RuntimeError(f"{program} failed: {done.stderr.decode(errors='replace')}")
+
+
+def _as_user(*options):
+    """Before a command: PostgreSQL does not run as root."""
+    if os.getuid() == 0:
+        options = ("--reuid=postgres", "--regid=postgres", "--clear-groups", *options)
+    return ["setpriv", *options] if options else []
+
+
+def _environment():
+    return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
 
 
 @contextlib.contextmanager

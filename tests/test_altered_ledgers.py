@@ -4,9 +4,10 @@ import json
 import sqlite3
 
 import pytest
-from holdout_samples import create
+from holdout_samples import create, rows
 
 from everhold import Holdout, IntegrityError
+from everhold.ledger import LedgerStore
 
 
 def head_with(change):
@@ -129,3 +130,78 @@ def test_settings_of_another_kind_are_called_altered(storage, name, value):
     configurations(storage, lambda found: {**found, name: value if found[name] != value else "altered"})
     with pytest.raises(IntegrityError, match="recorded settings"):
         Holdout.open(storage, "study")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def study(request, tmp_path):
+    """The address of a study with two answers, and a way to set its database back to them."""
+    url = f"sqlite:///{tmp_path}/study.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    Holdout.create(url, "study", holdout=rows(0), mechanism="gaussian", queries=30).close()
+    with Holdout.open(url, "study") as holdout:
+        told = [holdout.ask(f"delay > {number}").value for number in (1, 2)]
+        store = holdout._desk.store
+        with store.database.transaction() as connection:
+            head = connection.exec_driver_sql("SELECT * FROM head").one()
+    return url, told, head
+
+
+def to_be_set_back(url, head):
+    alter(
+        url, "DELETE FROM head", "DELETE FROM entries WHERE sequence > 2", f"INSERT INTO head VALUES ({literals(head)})"
+    )
+
+
+def literals(row):
+    return ", ".join("'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value) for value in row)
+
+
+def alter(url, *statements):
+    """Run statements as somebody who may do everything in the database."""
+    with LedgerStore.open(url) as store, store.database.transaction(writing=True) as connection:
+        if url.startswith("sqlite"):
+            found = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").scalars().all()
+            allowed = [f"DROP TRIGGER {name}" for name in found]
+        else:
+            allowed = [f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in ("entries", "head")]
+        for statement in (*allowed, *statements):
+            connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
+
+
+def test_a_server_that_remembers_goes_on_after_a_recovery_as_everybody_does(study):
+    url, told, head = study
+    with Holdout.open(url, "study") as server:
+        lost = [server.ask(f"delay > {number}").value for number in (3, 4, 5)]
+        to_be_set_back(url, head)
+        for question in ("delay > 1", "delay > 3", "delay > 9"):
+            with pytest.raises(IntegrityError, match="set back"):
+                server.ask(question)
+        Holdout.open(url, "study", recover=True).close()
+        left = server.remaining["questions"]
+        assert left == 30 - 5
+        assert [server.ask(f"delay > {number}").value for number in (1, 2)] == told
+        again = server.ask("delay > 3")
+        assert (again.repeated, server.remaining["questions"]) == (False, left - 1)
+        with Holdout.open(url, "study") as other:
+            assert other.ask("delay > 3").repeated
+            assert other.ask("delay > 7").value == server.ask("delay > 7").value
+        assert server.remaining["questions"] == left - 2
+        assert server.certificate().ledger_head[0] == 5
+    assert lost[0] != again.value
+
+
+def test_an_answer_of_before_a_recovery_in_the_place_of_a_later_one_is_found_by_the_next_certificate(study):
+    """Both are genuine, and paid for; nothing else can be put in an answer's place."""
+    url, _, head = study
+    with Holdout.open(url, "study") as server:
+        lost = [server.ask(f"delay > {number}").value for number in (3, 4)]
+        with server._desk.store.database.transaction() as connection:
+            row = connection.exec_driver_sql("SELECT * FROM entries WHERE sequence = 4").one()
+        to_be_set_back(url, head)
+        Holdout.open(url, "study", recover=True).close()
+        later = server.ask("delay > 4").value
+        assert later != lost[1]
+        alter(url, "DELETE FROM entries WHERE sequence = 4", f"INSERT INTO entries VALUES ({literals(row)})")
+        assert server.ask("delay > 4").value == lost[1]
+        assert server.ask("delay > 5").charged == 1
+        with pytest.raises(IntegrityError, match="nothing was signed"):
+            server.certificate()

@@ -6,10 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
+import sqlalchemy as sa
 from holdout_samples import guess_and_check, rows
 
 from everhold import AuthError, Holdout, HoldoutNotFound, HoldoutRejected, verify_certificate
+from everhold.errors import Unavailable
 from everhold.ledger.address import ROWS_VARIABLE
 
 
@@ -75,3 +78,25 @@ def test_a_folder_that_is_not_there_is_said_before_anything_is_sealed(postgres, 
     with pytest.raises(HoldoutRejected, match="create it first"):
         sealed(url)
     assert not Path(tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_rows_are_kept_where_nobody_knows_whether_they_were_recorded(postgres_url, tmp_path, monkeypatch, committed):
+    """Otherwise a holdout without rows would keep the name for ever."""
+    whole = sa.Connection.commit
+
+    def lost(connection):
+        if list(tmp_path.glob("rows/*/ledger.head")):
+            whole(connection) if committed else connection.rollback()
+            raise sa.exc.DBAPIError("COMMIT", {}, psycopg.OperationalError("server closed the connection"))
+        whole(connection)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sa.Connection, "commit", lost)
+        with pytest.raises(Unavailable, match="is there if it is listed"):
+            sealed(postgres_url)
+    if committed:
+        with Holdout.open(postgres_url, "study") as study:
+            assert study.ask("delay > 15").charged <= 1
+    else:
+        sealed(postgres_url).close()

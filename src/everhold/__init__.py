@@ -21,7 +21,7 @@ _HOMES = {
     "everhold.errors": (
         "AuthError BudgetExhausted DependenceError DependenceWarning EverholdError EverholdWarning "
         "HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected SmallHoldoutWarning "
-        "VacuousGuaranteeWarning"
+        "Unavailable VacuousGuaranteeWarning"
     ),
     "everhold.holdout": "Holdout",
     "everhold.mechanisms": (

@@ -27,6 +27,7 @@ from everhold.errors import IntegrityError as IntegrityError
 from everhold.errors import NonAdaptiveWarning as NonAdaptiveWarning
 from everhold.errors import QueryRejected as QueryRejected
 from everhold.errors import SmallHoldoutWarning as SmallHoldoutWarning
+from everhold.errors import Unavailable as Unavailable
 from everhold.errors import VacuousGuaranteeWarning as VacuousGuaranteeWarning
 from everhold.holdout import Holdout as Holdout
 from everhold.mechanisms import Empirical as Empirical

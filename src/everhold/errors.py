@@ -9,6 +9,7 @@
     ├── BudgetExhausted                          only where a caller asked for an exception instead of a refused answer
     ├── IntegrityError                           rows, ledger or certificate are not what was sealed or signed
     ├── AuthError                                the steward's key is missing or is the wrong one
+    ├── Unavailable                              the ledger is busy or cannot be reached just now; try again
     └── DependenceError      (also ValueError)   the dependence model does not match the rows
     EverholdWarning          (a UserWarning)
     ├── SmallHoldoutWarning                      too few rows for a useful promise
@@ -45,6 +46,7 @@ __all__ = [
     "NonAdaptiveWarning",
     "QueryRejected",
     "SmallHoldoutWarning",
+    "Unavailable",
     "VacuousGuaranteeWarning",
     "warn_caller",
     "warnings_collected",
@@ -112,6 +114,15 @@ class AuthError(EverholdError):
 
     exit_code = 8
     http_status = 401
+
+
+class Unavailable(EverholdError):
+    """The ledger is busy or cannot be reached just now. The same request can be sent again.
+
+    Its data has `may_be_recorded` where nobody knows whether it was recorded, and charged, before it was lost.
+    """
+
+    http_status = 503
 
 
 class DependenceError(EverholdError, ValueError):

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from allotment_children import spend_all
-from holdout_samples import ROWS, create, guess_and_check
+from holdout_samples import ROWS, create, guess_and_check, rows
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -436,9 +436,10 @@ def test_a_lying_account_is_found(study, tmp_path, change, what):
     assert any(what in finding for finding in report.findings)
 
 
-def test_processes_cannot_overspend_an_allotment(tmp_path):
-    storage = f"sqlite:///{tmp_path}/study.db"
-    with create(tmp_path, mechanism="gaussian", queries=60) as holdout:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_processes_cannot_overspend_an_allotment(tmp_path, kind, request):
+    storage = f"sqlite:///{tmp_path}/study.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    with Holdout.create(storage, "study", holdout=rows(0), mechanism="gaussian", queries=60) as holdout:
         holdout.allot("a", questions=7)
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(2), context.Queue()

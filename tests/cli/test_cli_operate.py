@@ -2,6 +2,9 @@ import json
 import sqlite3
 
 import pytest
+from holdout_samples import guess_and_check, rows
+
+from everhold import Holdout
 
 
 def checks(result):
@@ -34,6 +37,15 @@ def test_all_is_well_with_a_new_study(study, everhold):
     assert all(found.values())
     assert {holdout for _, holdout in found} == {None, "flights"}
     assert "flights" in everhold("doctor", "s.db").stdout
+
+
+def test_a_server_that_may_forget_in_a_crash_is_no_good_place(everhold, postgres_url, monkeypatch):
+    """The one of the tests is set up like that, because it is thrown away."""
+    Holdout.create(postgres_url, "study", holdout=rows(0), mechanism=guess_and_check()).close()
+    ok, found = checks(everhold("doctor", postgres_url, "--format", "json", code=7))
+    assert (ok, [check for (check, _), well in found.items() if not well]) == (False, ["durability"])
+    monkeypatch.setattr("everhold.ledger.postgres._FOR_CRASHES", ())
+    assert checks(everhold("doctor", postgres_url, "--format", "json"))[0]
 
 
 def opened_to_all(study):

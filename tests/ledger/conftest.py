@@ -1,3 +1,6 @@
+import sqlite3
+from contextlib import closing
+
 import pytest
 from ledger_samples import new_study
 
@@ -30,3 +33,26 @@ def store(url):
 @pytest.fixture
 def record(store):
     return new_study(store)
+
+
+@pytest.fixture
+def alter(url, kind, tmp_path):
+    """Runs statements as somebody who may do everything in the database."""
+
+    def on_sqlite(*statements):
+        with closing(sqlite3.connect(tmp_path / "study.db", isolation_level=None)) as raw:
+            for (trigger,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+                raw.execute(f"DROP TRIGGER {trigger}")
+            for statement in statements:
+                raw.execute(statement)
+
+    def on_postgres(*statements):
+        import psycopg
+
+        with psycopg.connect(url.partition("?")[0], autocommit=True) as raw:
+            for table in ("entries", "head", "holdouts"):
+                raw.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+            for statement in statements:
+                raw.execute(statement)
+
+    return on_sqlite if kind == "sqlite" else on_postgres

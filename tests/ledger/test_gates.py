@@ -1,7 +1,5 @@
 """The champions of gates follow from the entries alone, and anything else is found out."""
 
-import sqlite3
-
 import numpy as np
 import pytest
 
@@ -87,20 +85,15 @@ def test_a_state_with_impossible_gates_is_refused(stored):
         Gates.from_state({"gates": stored})
 
 
-def test_a_champion_that_was_put_into_the_database_is_found_out(tmp_path):
+def test_a_champion_that_was_put_into_the_database_is_found_out(url, alter):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 1_000)
-    url = f"sqlite:///{tmp_path}/study.db"
     with eh.Holdout.create(
         url, "study", holdout={"x": rng.normal(size=1_000), "late": labels}, label="late",
         mechanism="guess_and_check", queries=20, overfits=2,
     ) as holdout:  # fmt: skip
         gate = holdout.gate("accuracy", champion=np.zeros(1_000, dtype=int))
         first = gate.champion
-    with sqlite3.connect(tmp_path / "study.db") as database:
-        for (trigger,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
-            database.execute(f"drop trigger {trigger}")
-        database.execute("update head set state = replace(state, ?, ?)", (first, A))
-    database.close()
+    alter(f"UPDATE head SET state = replace(state, '{first}', '{A}')")
     with pytest.raises(IntegrityError):
         eh.Holdout.open(url, "study")

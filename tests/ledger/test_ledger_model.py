@@ -1,11 +1,11 @@
 """The ledger against a dictionary, under any order of asks, batches, failures and reopenings."""
 
-import tempfile
-from pathlib import Path
+from itertools import count
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from ledger_samples import KEY, new_study, question, start_state
 
 from everhold.ledger import LedgerStore, Outcome, verify
@@ -18,12 +18,16 @@ class StepError(Exception):
 
 
 class LedgerAgainstModel(RuleBasedStateMachine):
+    numbers = count()
+
+    def __init__(self, url):
+        super().__init__()
+        self.url = url
+
     @initialize()
     def open(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.url = f"sqlite:///{Path(self.folder.name) / 'study.db'}"
         self.store = LedgerStore.open(self.url)
-        self.record = new_study(self.store)
+        self.record = new_study(self.store, f"study {next(self.numbers)}")
         self.state = start_state()
         self.answers = {}
         self.charged = 0
@@ -62,7 +66,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
     def reopen(self):
         self.store.close()
         self.store = LedgerStore.open(self.url, create=False)
-        assert self.store.record("study") == self.record
+        assert self.store.record(self.record.name) == self.record
 
     @rule(number=NUMBERS)
     def find(self, number):
@@ -75,12 +79,13 @@ class LedgerAgainstModel(RuleBasedStateMachine):
         assert (head.asked, head.charged, head.state) == (len(self.answers), self.charged, self.state)
         recorded = [(entry.sequence, entry.answer) for entry in self.store.entries(self.record.id, seal_key=KEY)]
         assert recorded == sorted(self.answers.values(), key=lambda answer: answer[0])
-        assert verify(self.store, "study", seal_key=KEY).ok
+        assert verify(self.store, self.record.name, seal_key=KEY).ok
 
     def teardown(self):
         self.store.close()
-        self.folder.cleanup()
 
 
-TestLedgerAgainstModel = LedgerAgainstModel.TestCase
-TestLedgerAgainstModel.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+@pytest.mark.slow
+def test_the_ledger_is_a_dictionary(url, kind):
+    examples = settings(max_examples=40 if kind == "sqlite" else 15, stateful_step_count=20, deadline=None)
+    run_state_machine_as_test(lambda: LedgerAgainstModel(url), settings=examples)

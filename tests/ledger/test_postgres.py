@@ -1,7 +1,13 @@
 """What only a server can do to a ledger: refuse, forget a connection, stop, and come back."""
 
 import logging
+import os
 import pickle
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -9,7 +15,7 @@ import sqlalchemy as sa
 from ledger_samples import KEY, ask, new_study, question, spend
 from postgres_cluster import running_cluster
 
-from everhold.errors import AuthError, EverholdError, IntegrityError
+from everhold.errors import AuthError, EverholdError, IntegrityError, Unavailable
 from everhold.ledger import LedgerStore, verify
 from everhold.ledger.database import CURRENT_REVISION
 
@@ -144,6 +150,55 @@ def test_a_connection_that_is_lost_while_committing_says_that_asking_again_is_fr
     assert [(c.charged, c.repeated) for c in ask(store, record, 1)] == [(0, True)]
 
 
+TIMEOUTS = {"statement_timeout": "SELECT pg_sleep(5)", "idle_in_transaction_session_timeout": None}
+
+
+@pytest.mark.parametrize("limit", TIMEOUTS)
+def test_limits_of_an_administrator_charge_nothing(store, record, raw, postgres_url, limit):
+    """They apply to connections that are made later."""
+    raw.execute(f"ALTER ROLE steward IN DATABASE {raw.info.dbname} SET {limit} = 200")
+
+    def step(state, indices):
+        time.sleep(0.6)
+        return spend(state, indices)
+
+    def waiting(state, indices):
+        with pytest.raises(Unavailable, match="nothing was charged"):
+            ask(limited, record, 2)
+        return spend(state, indices)
+
+    with LedgerStore.open(postgres_url) as limited:
+        if limit == "statement_timeout":
+            assert ask(store, record, 1, step=waiting)[0].charged == 1
+        else:
+            with pytest.raises(Unavailable, match="nothing was charged"):
+                ask(limited, record, 1, step=step)
+        assert [c.charged for c in ask(limited, record, 1, 2)] == [int(limit != "statement_timeout"), 1]
+        assert verify(limited, "study", seal_key=KEY).ok
+
+
+@pytest.mark.parametrize("said", ["off", "local"])
+def test_answers_are_durable_whatever_an_administrator_set(store, record, raw, postgres_url, said):
+    raw.execute(f"ALTER ROLE steward IN DATABASE {raw.info.dbname} SET synchronous_commit = {said}")
+    with LedgerStore.open(postgres_url) as other:
+        with other.database.transaction(writing=True) as connection:
+            found = connection.exec_driver_sql("SHOW synchronous_commit").scalar_one()
+        assert found == ("on" if said == "off" else "local")
+        with other.database.transaction() as connection:
+            assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == said
+
+
+def test_two_storages_in_schemas_of_one_database_know_nothing_of_each_other(postgres_url, store, record, raw):
+    raw.execute("CREATE SCHEMA second")
+    ask(store, record, 1)
+    with LedgerStore.open(f"{postgres_url}&options=-csearch_path%3Dsecond") as other:
+        assert other.names() == []
+        mine = new_study(other)
+        assert [c.sequence for c in ask(other, mine, 2, 3)] == [1, 2]
+        assert verify(other, "study", seal_key=KEY).ok
+    assert store.head(record.id).sequence == 1
+
+
 def test_a_locked_ledger_says_that_it_is_busy(store, record, postgres_url):
     def step(state, indices):
         with LedgerStore.open(postgres_url, patience=0.05) as other:
@@ -210,3 +265,43 @@ def test_a_server_that_stops_and_comes_back_loses_nothing(postgres_installed):
                 ask(store, record, 2)
         cluster.start()
         assert [c.sequence for c in ask(store, record, 1, 2)] == [1, 2]
+
+
+def test_a_standby_tells_where_the_ledger_stands_and_answers_nothing(postgres_installed):
+    with running_cluster() as cluster, LedgerStore.open(cluster.url(cluster.new_database())) as store:
+        record = new_study(store)
+        ask(store, record, 1)
+        cluster.stop()
+        (cluster.data / "standby.signal").touch()
+        cluster.start()
+        assert store.head(record.id).sequence == 1
+        with pytest.raises(EverholdError, match="a standby takes no answers"):
+            ask(store, record, 2)
+        with pytest.raises(EverholdError, match="a standby takes no answers"):
+            ask(store, record, 1)
+
+
+_SERVER = """
+import time
+from postgres_cluster import running_cluster
+with running_cluster() as cluster:
+    print((cluster.data / "postmaster.pid").read_text().split()[0], cluster.folder, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system ends a child with its parent")
+def test_the_server_of_tests_that_are_killed_ends_with_them(postgres_installed):
+    places = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+    started = subprocess.Popen(
+        [sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True, env=os.environ | places
+    )
+    server, folder = started.stdout.readline().split()
+    assert Path(f"/proc/{server}").exists()
+    started.kill()
+    started.communicate()
+    until = time.monotonic() + 30
+    while Path(f"/proc/{server}").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    shutil.rmtree(folder)
+    assert not Path(f"/proc/{server}").exists()

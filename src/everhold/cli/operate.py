@@ -159,12 +159,15 @@ def _checks(url: str) -> Iterator[dict[str, Any]]:
     """All checks of a storage, in the order in which one would do them by hand."""
     from everhold.ledger import LedgerStore
     from everhold.ledger.address import connected, rows_beside
-    from everhold.ledger.database import CURRENT_REVISION
+    from everhold.ledger.database import CURRENT_REVISION, database_errors
 
     database = connected(url, create=False, patience=30.0)
     try:
         revision = database.revision()
         yield _check("database", True, f"{database.shown} answers")
+        with database.transaction() as connection, database_errors():
+            weak = database.weaknesses(connection)
+        yield _check("durability", not weak, "; ".join(weak) or "answers survive a crash")
     finally:
         database.close()
     current = revision == CURRENT_REVISION

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked"]
 
+_LENGTH = 64  # of a fingerprint, in hexadecimal digits
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -45,7 +47,8 @@ class Asked:
         digest = self.digest.copy()
         digest.update("".join(str(question) for _, question in later).encode())
         in_order = [sequence for sequence, _ in later] == list(range(self.sequence + 1, head.sequence + 1))
-        if not in_order or digest.hexdigest() != head.questions_hash:
+        whole = all(len(str(question)) == _LENGTH for _, question in later)  # or two of them could be split anew
+        if not (in_order and whole) or digest.hexdigest() != head.questions_hash:
             return None
         self._questions.update(bytes.fromhex(question) for _, question in later)
         return Asked(head.sequence, digest, self._questions)

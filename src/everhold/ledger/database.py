@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
+from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError, Unavailable
 from everhold.ledger.faults import BUSY, database_errors
 
 if TYPE_CHECKING:
@@ -134,6 +134,10 @@ class Database(ABC):
     def damage(self, connection: sa.Connection) -> tuple[str, ...]:
         """What the database itself finds wrong with what it stores, in words; empty if all is well."""
 
+    def weaknesses(self, connection: sa.Connection) -> tuple[str, ...]:
+        """Why it may take no answers, or lose some in a crash, in words; empty if all is well."""
+        return ()
+
     @abstractmethod
     def _connect(self) -> sa.Engine:
         """A pool of connections."""
@@ -185,7 +189,7 @@ class Database(ABC):
         """Wait for the other threads first: they need no connection for that."""
         mine = self._turns.setdefault(turn, threading.Lock())
         if not mine.acquire(timeout=self.patience):
-            raise EverholdError(BUSY)
+            raise Unavailable(BUSY)
         stack.callback(mine.release)
 
     def _begun(self, stack: contextlib.ExitStack, *, writing: bool, turn: str) -> sa.Connection:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from everhold.errors import AuthError, EverholdError, IntegrityError
+from everhold.errors import AuthError, EverholdError, IntegrityError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +26,10 @@ _LOST = (
     "the database of the ledger cannot be reached, or the connection to it was lost; nothing was charged; check that "
     "it runs and that its address is right, then ask again"
 )
-_LOST_WHILE_COMMITTING = (
-    "the connection to the ledger's database was lost while the answer was written, so it may have been recorded and "
-    "charged, once; nothing is lost: ask the same question again, which is free if it was"
+_UNKNOWN = (
+    "the ledger's database was lost, or its disk failed, while the answer was written, so it may have been recorded "
+    "and charged, once; nothing is lost: ask the same question again, which is free if it was; a holdout that was "
+    "being created is there if it is listed"
 )
 
 
@@ -56,7 +57,7 @@ def is_busy(error: object) -> bool:
 
 def _in_words(error: object, *, committing: bool) -> EverholdError:
     if isinstance(error, (sqlite3.Error, UnicodeDecodeError)):
-        return _of_sqlite(error)
+        return _of_sqlite(error, committing=committing)
     state: str | None = getattr(error, "sqlstate", None)
     return _refused(error) if state is None and not committing else _of_postgres(state, committing=committing)
 
@@ -71,10 +72,12 @@ def _primary_code(error: object) -> int | None:
     return None if code is None else int(code) & 0xFF
 
 
-def _of_sqlite(error: object) -> EverholdError:
+def _of_sqlite(error: object, *, committing: bool) -> EverholdError:
     code = _primary_code(error)
+    if committing and code == sqlite3.SQLITE_IOERR:  # what was written may be found there after a crash
+        return _unknown()
     if is_busy(error):
-        return EverholdError(BUSY)
+        return Unavailable(BUSY)
     if code in _NOT_OPEN:
         return EverholdError(_UNWRITABLE.format("its file and folder"))
     if code in _NO_ROOM:
@@ -85,9 +88,9 @@ def _of_sqlite(error: object) -> EverholdError:
 
 
 _LOCKED = ("55P03", "40P01", "40001", "57014", "53300")  # locked, deadlock, conflict, timed out, too many connections
-_READ_ONLY = ("42501", "25006")
+_READ_ONLY = ("42501", "25006", "0A000")  # also a transaction that wants to write, on a standby
 _ALTERED = ("23", "42", "22", "XX001", "XX002")  # constraints, other tables or columns, other types, damaged pages
-_GONE = ("08", "57P")  # the connection, or the server, which stops, starts or crashed
+_GONE = ("08", "57P", "25P")  # the connection, or the server, which stops, starts, crashed or waited for too long
 _FULL = ("53", "58", "XX")  # resources, input and output, internal
 
 
@@ -102,15 +105,19 @@ def _refused(error: object) -> EverholdError:
         return _of_postgres("28000", committing=False)
     if "does not exist" in said:
         return _of_postgres("3D000", committing=False)
-    return EverholdError(_LOST)
+    return Unavailable(_LOST)
+
+
+def _unknown() -> Unavailable:
+    return Unavailable(_UNKNOWN, may_be_recorded=True)
 
 
 def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
     """What an SQLSTATE says; without one the connection was never made, or was lost."""
     if state is None or state.startswith(_GONE):
-        return EverholdError(_LOST_WHILE_COMMITTING if committing else _LOST)
+        return _unknown() if committing else Unavailable(_LOST)
     if state in _LOCKED:
-        return EverholdError(BUSY)
+        return Unavailable(BUSY)
     if state.startswith("28"):
         return AuthError(
             "the database of the ledger does not take this user or password; expected those of its owner; give them "

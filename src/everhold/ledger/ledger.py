@@ -17,7 +17,7 @@ from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
-from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
+from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError, Unavailable
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.asked import Asked
 from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, seal_of
@@ -384,7 +384,7 @@ class Ledger:
         expected = {"holdout": holdout, "from_sequence": before.sequence, "from_hash": before.entry_hash}
         seal = seal_of(self.seal_key, holdout=holdout, **after)
         if connection.execute(_MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount != 1:
-            raise EverholdError("the ledger moved on while the question was answered; nothing was charged; ask again")
+            raise Unavailable("the ledger moved on while the question was answered; nothing was charged; ask again")
         return Head(**{**after, "state": json.loads(state)}), added
 
     def _check_sealed(self, row: Sequence[Any]) -> None:

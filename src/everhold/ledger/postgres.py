@@ -19,6 +19,7 @@ _WRITING = (
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'; "
     "SELECT pg_advisory_xact_lock({turn})"
 )
+_FOR_CRASHES = ("fsync", "full_page_writes")
 _USUAL = {  # of the connection, unless its address says otherwise: whoever vanished keeps no lock for ever
     "application_name": "everhold", "client_encoding": "utf8", "keepalives_idle": "30", "keepalives_interval": "10",
     "keepalives_count": "3",
@@ -56,6 +57,15 @@ class PostgreSQL(Database):
     def damage(self, connection: sa.Connection) -> tuple[str, ...]:
         """Nothing: PostgreSQL checks a page when it reads it, and then says so by an error."""
         return ()
+
+    def weaknesses(self, connection: sa.Connection) -> tuple[str, ...]:
+        """Settings under which a crash may lose answers, and a server that takes none."""
+        settings = {name: connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in _FOR_CRASHES}
+        found = [f"{name} is off: a crash of the server's machine may set the ledger back"
+                 for name, value in settings.items() if value == "off"]  # fmt: skip
+        if connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one():
+            found.append("the server is a standby, which takes no answers")
+        return tuple(found)
 
     def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:
         begin = _READING

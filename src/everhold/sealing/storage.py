@@ -10,7 +10,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
-from everhold.errors import HoldoutRejected
+from everhold.errors import HoldoutRejected, Unavailable
 from everhold.ledger.address import rows_beside
 from everhold.private_files import private_folder
 
@@ -79,7 +79,7 @@ def check_name_is_free(name: str, names: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def new_folder(rows: Path, name: str) -> Iterator[Path]:
-    """A private folder for the rows of one holdout; gone again if that fails.
+    """A private folder for the rows of one holdout; gone again if that fails, and surely nothing was recorded.
 
     Args:
         rows: Where those of all holdouts of the storage are; made if it is missing, in a folder that is there.
@@ -104,7 +104,9 @@ def new_folder(rows: Path, name: str) -> Iterator[Path]:
         ) from None
     try:
         yield folder
-    except BaseException:
+    except BaseException as fault:
+        if isinstance(fault, Unavailable) and fault.data.get("may_be_recorded"):
+            raise
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # other holdouts live there
             folder.parent.rmdir()

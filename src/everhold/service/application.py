@@ -21,7 +21,7 @@ from everhold.service.mcp import Agents
 from everhold.service.metrics import Metrics
 from everhold.service.open_holdouts import OpenHoldouts
 from everhold.service.people import People
-from everhold.service.problems import add_problems
+from everhold.service.problems import Problems, add_problems
 from everhold.service.recognition import Recognition
 from everhold.service.sessions import Sessions
 from everhold.service.tables import Records
@@ -90,5 +90,6 @@ def _add_doorkeepers(app: FastAPI, settings: Settings, people: People) -> None:
     app.add_middleware(Audit, log=state.audit)
     app.add_middleware(BodyLimit, settings=settings)
     app.add_middleware(HostCheck, settings=settings)
+    app.add_middleware(Problems)
     app.add_middleware(SecurityHeaders, settings=settings)
     app.add_middleware(Watch, metrics=state.metrics, settings=settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -14,11 +15,13 @@ from everhold.errors import EverholdError
 from everhold.service.faults import place_of
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI, Request
+    from fastapi import FastAPI
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["PROBLEM", "add_problems", "problem"]
+__all__ = ["PROBLEM", "Problems", "add_problems", "problem"]
 
 PROBLEM = "application/problem+json"
+_RETRY = 2  # seconds
 _MOST_PLACES, _LONGEST_PLACE = 20, 100
 _UNEXPECTED = (
     "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
@@ -51,6 +54,33 @@ def add_problems(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
+class Problems:
+    """Lets errors of the doorkeepers leave as problem documents, too: the database may be busy before a route is found.
+
+    Args:
+        app: What comes after it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        except EverholdError as fault:
+            if begun or scope["type"] != "http":
+                raise
+            await _own(Request(scope), fault)(scope, receive, send)
+
+
 def _own(request: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, EverholdError)
     if fault.http_status >= 500:
@@ -58,6 +88,8 @@ def _own(request: Request, fault: Exception) -> JSONResponse:
     response = problem(fault.http_status, type(fault).__name__, fault.message, **_plain(fault.data))
     if fault.http_status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
+    if fault.http_status == 503:
+        response.headers["Retry-After"] = str(_RETRY)
     return response
 
 

@@ -38,6 +38,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TIMES = 6
 _LONGEST_WAIT = 60.0  # seconds, of one wait
 _PATIENT = (429, 502, 503, 504)
+_IN_PROGRESS = 409  # with a time after which to come again
 
 
 class Connection:
@@ -70,6 +71,7 @@ class Connection:
         if token is not None and not insecure:
             _check_private(parts)
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._patience = timeout
         headers = {"Accept": "application/json", "User-Agent": "everhold"}
         self._client = httpx.Client(
             base_url=self.address + _API, headers=headers | _authorization(token), transport=transport,
@@ -149,7 +151,9 @@ class Connection:
     def _response(self, attempt: Callable[[], httpx.Response]) -> httpx.Response:
         """The first response that is no invitation to come again, or the last one."""
         lost, unusable = _httpx().TransportError, _httpx().UnsupportedProtocol
-        for left in reversed(range(_TIMES)):
+        left, until = _TIMES, time.monotonic() + self._patience
+        while True:
+            left -= 1
             wait = _wait(_TIMES - left)
             try:
                 response: httpx.Response = attempt()
@@ -157,11 +161,13 @@ class Connection:
                 if not left or isinstance(fault, unusable):
                     raise EverholdError(self._unreachable(fault)) from None
             else:
-                if response.status_code not in _PATIENT or not left:
+                said = response.headers.get("Retry-After")
+                if response.status_code == _IN_PROGRESS and said is not None and time.monotonic() < until:
+                    left += 1  # what was sent first is still being done
+                elif response.status_code not in _PATIENT or not left:
                     return response
-                wait = _asked_to_wait(response.headers.get("Retry-After"), wait)
+                wait = _asked_to_wait(said, wait)
             time.sleep(wait)
-        raise AssertionError("the last time returns or raises")
 
     def _unreachable(self, fault: Exception) -> str:
         return (

@@ -178,13 +178,14 @@ _REASONS = {
     422: "It cannot be asked, or not so; nothing was charged or changed.",
     429: "Too many requests; see Retry-After.",
     500: "A fault of everhold's own.",
+    503: "The ledger is busy or cannot be reached just now; see Retry-After.",
 }
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer besides its result, always 401, 403, 422, 429 and 500, as problem documents."""
+    """What a route may answer besides its result, always 401, 403, 422, 429, 500 and 503, as problem documents."""
     told_as = {PROBLEM: {"schema": Problem.model_json_schema()}}
-    every = sorted({401, 403, 422, 429, 500, *statuses})
+    every = sorted({401, 403, 422, 429, 500, 503, *statuses})
     return {status: {"description": _REASONS[status], "content": told_as} for status in every}
 
 
