@@ -40,7 +40,7 @@ def make_token(request: Request, visitor: Steward, people: Everybody, holdouts: 
     """Make a token, and show its secret this once."""
     try:
         with warned_of():
-            made = api.make(_wish(fields), request, visitor, people, holdouts)
+            made = api.make(request, visitor, people, holdouts, _wish(fields))
     except EverholdError as fault:
         return _tokens(request, visitor, people, holdouts, fields=fields, fault=fault.message)
     return _tokens(request, visitor, people, holdouts, made=made)
