@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from everhold.errors import EverholdWarning
 from everhold.service.api.contract import (
     HoldoutName,
     MalformedRequest,
@@ -41,7 +42,8 @@ class Confirmed(Strict):
 )  # fmt: skip
 def losing(name: HoldoutName, visitor: Steward, holdouts: Holdouts) -> JSONResponse:
     """What other holdouts of this storage would lose if this one were unsealed; nothing is told or changed."""
-    return result({"losing_their_promise": holdouts.whole(name, visitor).losing_their_promise()})
+    texts = holdouts.whole(name, visitor).losing_their_promise()
+    return result({"losing_their_promise": [holdouts.told_to(visitor, text) for text in texts]})
 
 
 @router.post(
@@ -66,4 +68,4 @@ def unseal(
     with warned_of() as warned:
         unsealed = holdout.unseal()
     noted(request, "unseal")
-    return result(unsealed, warned)
+    return result(unsealed, [EverholdWarning(holdouts.told_to(visitor, str(warning))) for warning in warned])
