@@ -26,7 +26,7 @@ BATCH = 100
 SECRET, CELL = "ZEBRA77", 12_345.678_901
 OTHERS, STEWARD = ("zoe", "elsewhere"), "steward"
 ASK = f"{API}/holdouts/study/ask"
-DECLARED = {200, 201, 202, 204, 303, 400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429}
+DECLARED = {200, 201, 202, 204, 303, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 421, 422, 429}
 UNSAFE = [
     ("POST", f"{API}/{path}") for path in (
         "plan", "verify", "tokens", "webhooks", "holdouts", "webhooks/x/test", "holdouts/study/quote",
@@ -121,7 +121,8 @@ VALUES = (
 )  # fmt: skip
 NAMES = (
     "question", "questions", "guess", "tolerance", "silent", "predictions", "training", "candidate", "champion", "team",
-    "name", "role", "holdouts", "allotments", "days", "queries", "rows", "overfits", "confirm", "url", "events", "token",
+    "name", "role", "holdouts", "allotments", "days", "queries", "rows", "overfits", "confirm", "url", "events",
+    "token",
     "holdout", "settings", "csrf", "kind", "of", "metric", "margin", "signature", "jsonrpc", "method", "params", "id",
 )  # fmt: skip
 
