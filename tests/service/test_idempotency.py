@@ -166,3 +166,12 @@ def test_a_secret_is_told_once_and_not_kept(app, client):
     first, second = client.post("/api/v1/tokens", **wish), client.post("/api/v1/tokens", **wish)
     assert first.json()["secret"].startswith("eh_")
     assert (second.status_code, second.json()["secret"], second.json()["id"]) == (201, None, first.json()["id"])
+
+
+def test_what_changes_nothing_is_not_kept(tmp_path):
+    app = make(seal(tmp_path, "flights"))
+    with visiting(app, token(app, Role.VIEWER, "eve")) as client:
+        wish = {"queries": 5, "rows": 2_000, "overfits": 1}
+        told = [client.post("/api/v1/plan", json=wish, headers={"idempotency-key": "k"}) for _ in range(2)]
+    assert [said.status_code for said in told] == [200, 200]
+    assert "idempotency-replayed" not in told[1].headers

@@ -5,8 +5,9 @@ import pytest
 from door_samples import ADDRESS, make, seal, token, visiting
 from fastapi import Request
 
-from everhold.service.limits import BodyLimit, Buckets, client_of
+from everhold.service.limits import AtOnce, BodyLimit, Buckets, client_of
 from everhold.service.settings import Settings
+from everhold.service.visitors import Role, Visitor
 
 JSON = {"content-type": "application/json"}
 
@@ -118,7 +119,7 @@ def chunks(count):
 
 @pytest.mark.parametrize("path", ["/read", "/swallow"])
 def test_a_body_that_is_too_large_ends_there_whatever_it_says_of_itself(reading, path):
-    with visiting(reading) as client:
+    with visiting(reading, token(reading)) as client:
         assert client.post(path, content=b"x" * 2_000).status_code == 200
         for sent in (b"x" * 2_001, chunks(5), chunks(1_000)):
             answer = client.post(path, content=sent, headers=JSON)
@@ -170,3 +171,72 @@ def test_a_body_that_drips_ends(storage):
 
 def test_a_body_that_comes_fast_enough_may_take_long(storage):
     assert behind(reader, PATIENT, [(0.05, b"x" * 200)] * 8 + [(0, b"")]) == (200, 9)
+
+
+def test_of_a_stranger_hardly_anything_is_read(storage):
+    app = make(storage)
+    read = []
+
+    @app.post("/read")
+    async def endpoint(request: Request) -> int:
+        async for chunk in request.stream():
+            read.append(len(chunk))
+        return sum(read)
+
+    parts = {"content-type": "multipart/form-data; boundary=x"}
+    with visiting(app) as stranger:
+        assert stranger.post("/read", content=chunks(131), headers=JSON).json() == 65_500
+        for path in ("/read", "/login"):
+            for headers in (JSON, parts):
+                read.clear()
+                assert stranger.post(path, content=chunks(1_000), headers=headers).status_code == 413
+                assert sum(read) <= 2**16
+    with visiting(app, token(app)) as known:
+        read.clear()
+        assert known.post("/read", content=chunks(1_000), headers=JSON).json() == 500_000
+
+
+@pytest.mark.parametrize("path", ["plan", "tokens", "webhooks", "holdouts/flights/unseal"])
+def test_whoever_may_not_send_a_document_is_refused_before_it_is_read(storage, path):
+    app = make(storage)
+    with visiting(app) as stranger:
+        assert stranger.post(f"/api/v1/{path}", content=chunks(3_000), headers=JSON).status_code == 401
+    with visiting(app, token(app)) as known:
+        assert known.post(f"/api/v1/{path}", content=chunks(3_000), headers=JSON).status_code == 413
+        packed = {**JSON, "content-encoding": "gzip"}
+        assert known.post(f"/api/v1/{path}", content=b"{}", headers=packed).status_code == 415
+
+
+def test_a_request_of_two_lengths_is_refused(storage):
+    two = {"content-length": "2", "transfer-encoding": "chunked"}
+    with visiting(make(storage)) as client:
+        answer = client.post("/login", content=b"{}", headers=two)
+    assert (answer.status_code, answer.json()["title"]) == (400, "ambiguous body")
+    assert answer.headers["connection"] == "close"
+
+
+def test_one_token_has_so_many_requests_at_once_and_others_do_not_wait_for_it():
+    busy, most, statuses = {"ada": 0, "bob": 0}, [], []
+
+    async def app(scope, receive, send):
+        name = scope["state"]["visitor"].name
+        busy[name] += 1
+        most.append(dict(busy))
+        await anyio.sleep(0.01)
+        busy[name] -= 1
+
+    async def send(message):
+        statuses.extend([message["status"]] if "status" in message else [])
+
+    async def all_of_them():
+        limited = AtOnce(app)
+        async with anyio.create_task_group() as group:
+            for name in ["ada"] * 120 + ["bob"]:
+                visitor = Visitor(Role.ANALYST, name, token=name)
+                group.start_soon(limited, {"type": "http", "state": {"visitor": visitor}}, None, send)
+        assert limited._lines == {}
+
+    anyio.run(all_of_them)
+    assert max(each["ada"] for each in most) == 8
+    assert next(each for each in most if each["bob"])["ada"] == 8  # bob is let in while ada's wait
+    assert statuses == [429] * 12

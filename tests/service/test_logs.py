@@ -163,3 +163,4 @@ def test_answers_leave_at_multiples(tmp_path):
         took = client.post("/api/v1/tokens", json={}).elapsed.total_seconds()
         assert took >= 0.2
         assert client.get("/api/v1/me").elapsed.total_seconds() < 0.2
+        assert client.post("/holdouts/flights/ask").elapsed.total_seconds() >= 0.2  # a page tells no more than the API

@@ -34,3 +34,11 @@ def test_dependence_is_plain_data(client):
 def test_a_wish_that_is_not_valid_is_refused(client, wish):
     said = client.post(API + "/plan", json=wish)
     assert (said.status_code, said.headers["content-type"]) == (422, "application/problem+json"), said.text
+
+
+def test_a_plan_is_made_once(client, monkeypatch):
+    made = []
+    monkeypatch.setattr("everhold.service.api.plans.make_plan", lambda **wish: made.append(wish) or eh.plan(**wish))
+    wish = {"queries": 51, "rows": 20_001, "overfits": 2}
+    assert client.post(API + "/plan", json=wish).json() == client.post(API + "/plan", json=wish).json()
+    assert len(made) == 1

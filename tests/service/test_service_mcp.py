@@ -31,6 +31,18 @@ def app(tmp_path):
     return make(storage)
 
 
+def test_an_agent_is_not_told_what_others_may_spend(app, tmp_path):
+    with Holdout.open(tmp_path / "s.db", "flights") as holdout:
+        holdout.allot("somebody else", questions=3, charges=1)
+    with visiting(app, token(app, Role.ANALYST, "agent")) as client:
+        for name in ("status", "describe", "quote"):
+            told = asked(client, call=calling(name))
+            assert told.status_code == 200
+            assert "somebody else" not in told.text
+    with visiting(app, token(app)) as steward:
+        assert "somebody else" in asked(steward, call=calling("status")).text
+
+
 def calling(name, **arguments):
     return {**LISTING, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
 

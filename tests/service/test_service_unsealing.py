@@ -1,7 +1,9 @@
 """A study ends over HTTP only with its name, by a steward; then everything is told and nothing new is answered."""
 
+import json
+
 import pytest
-from service_samples import ADA, STEWARD, STUDY, head, seal, serving
+from service_samples import ADA, STEWARD, STUDY, as_csv, head, rows, seal, serving
 
 
 @pytest.fixture
@@ -21,6 +23,23 @@ def test_what_loses_its_promise_is_told_before_and_warned_of(visiting):
     assert any("'other'" in warning for warning in told["warnings"])
     said = visiting(ADA).post(STUDY + "/ask", json={"question": "delay > 99"})
     assert said.status_code == 422
+
+
+def test_a_steward_of_some_holdouts_hears_no_name_of_others(visiting):
+    limited = visiting("steward:some:study:again")
+    (losing,) = limited.get(STUDY + "/unseal").json()["losing_their_promise"]
+    assert "one that is not for you" in losing
+    told = limited.post(
+        "/api/v1/holdouts", data={"settings": json.dumps({"name": "again", "allow_vacuous": True})},
+        files={"holdout": ("x", as_csv(rows(0)))},
+    )  # fmt: skip
+    assert told.status_code == 422
+    assert told.json()["names"] == ["study"]
+    assert "sealed in this storage already" in told.text
+    assert "other'" not in losing + told.text + limited.get("/holdouts/study/unseal").text
+    warned = limited.post(STUDY + "/unseal", json={"confirm": "study"}).json()["warnings"]
+    assert warned
+    assert "other'" not in str(warned)
 
 
 @pytest.mark.parametrize(

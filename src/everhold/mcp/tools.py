@@ -164,7 +164,10 @@ class Tools:
     def status(self) -> StatusTold:
         """Say what was asked and charged, what is left, and which champions there are. Free."""
         status = self._holdout.status()
-        named = ("questions_asked", "charged", "closed", "remaining", "gates")
+        named = ["questions_asked", "charged", "closed", "remaining", "gates"]
+        if (analyst := status.get("analyst")) is not None:  # what others may spend is not theirs to know
+            own = [part for part in status.get("allotments", []) if part["analyst"] == analyst]
+            status["allotments"] = own
         return {
             "questions_asked": status["questions_asked"],
             "charged": status["charged"],

@@ -14,7 +14,7 @@ from everhold.service.api.health import HEALTH
 from everhold.service.audit import Audit, AuditLog
 from everhold.service.headers import SecurityHeaders
 from everhold.service.idempotency import Idempotency, Keys
-from everhold.service.limits import BodyLimit, Buckets, HostCheck, RateLimit
+from everhold.service.limits import AtOnce, BodyLimit, Buckets, HostCheck, RateLimit
 from everhold.service.login import DOORS
 from everhold.service.logs import Watch
 from everhold.service.mcp import Agents
@@ -85,6 +85,7 @@ def _add_doorkeepers(app: FastAPI, settings: Settings, people: People) -> None:
     state.people, state.sessions, state.audit, state.metrics = people, sessions, AuditLog(people.records), Metrics()
     state.failures = Buckets(settings.failures_a_minute)
     app.add_middleware(Idempotency, keys=Keys(people.records))
+    app.add_middleware(AtOnce)
     app.add_middleware(RateLimit, settings=settings)
     app.add_middleware(Recognition, sessions=sessions, failures=state.failures, settings=settings)
     app.add_middleware(Audit, log=state.audit)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from everhold.service.tables import Records
     from everhold.service.visitors import Visitor
 
-__all__ = ["Audit", "AuditLog", "noted"]
+__all__ = ["NOT_ACTS", "Audit", "AuditLog", "noted"]
 
-_NOT_ACTS = ("quote", "check", "plan", "verify")
+NOT_ACTS = ("quote", "check", "plan", "verify")
 """Last parts of routes that take a POST and change nothing."""
 
 _LONGEST = 200
@@ -142,7 +142,7 @@ def _act(scope: Scope, status: int) -> dict[str, Any] | None:
 
     state, route = scope["state"], route_of(scope)
     visitor, said = state.get("visitor"), state.get("act", {})
-    is_act = scope["method"] not in SAFE and visitor is not None and route.rpartition("/")[2] not in _NOT_ACTS
+    is_act = scope["method"] not in SAFE and visitor is not None and route.rpartition("/")[2] not in NOT_ACTS
     if not (is_act or said) or status == TOO_MANY:  # a flood of refusals must not become one of writing
         return None
     facts = {name: value for name, value in said.get("facts", {}).items() if name not in ("outcome", "name")}

@@ -28,6 +28,7 @@ from sqlalchemy.exc import IntegrityError as AlreadyThere
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
+from everhold.service.audit import NOT_ACTS
 from everhold.service.people import hashed
 from everhold.service.problems import problem
 from everhold.service.recognition import SAFE
@@ -127,6 +128,12 @@ def _place(token: str, key: str) -> sa.ColumnElement[bool]:
     return sa.and_(idempotency.c.token == token, idempotency.c.key_hash == hashed(key))
 
 
+def _changes_something(scope: Scope) -> bool:
+    """Whether the request is one of the API that may change something: of others nothing has to be kept."""
+    path = scope["path"]
+    return scope["method"] not in SAFE and path.startswith(_API) and path.rpartition("/")[2] not in NOT_ACTS
+
+
 class Idempotency:
     """Lets unsafe requests of the API with a key happen once.
 
@@ -143,7 +150,7 @@ class Idempotency:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         visitor = scope.get("state", {}).get("visitor")
         given = headers.getlist("idempotency-key")
-        if not given or visitor is None or scope["method"] in SAFE or not scope["path"].startswith(_API):
+        if not given or visitor is None or not _changes_something(scope):
             await self.app(scope, receive, send)
             return
         key = given[0]

@@ -1,4 +1,4 @@
-"""What is too much: hosts that are not this one, bodies too large or too slow, requests too many.
+"""What is too much: hosts that are not this one, bodies too large or too slow, requests too many, or too many at once.
 
 All of it is decided before anything is looked up, in this process alone: several processes allow as many times more.
 The limit of failures holds back load, not guessing, which 256 random bits do: it applies to wrong tokens only, so that
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 
     from everhold.service.settings import Settings
 
-__all__ = ["BodyLimit", "Buckets", "HostCheck", "RateLimit", "client_of", "too_many"]
+__all__ = ["AtOnce", "BodyLimit", "Buckets", "HostCheck", "RateLimit", "client_of", "too_many"]
 
 PROBES = ("/healthz", "/readyz")
 """Asked by whatever watches the process, under any name."""
 
 _MOST_BUCKETS = 100_000
 _MINUTE = 60.0
+_MOST_OF_STRANGERS = 2**16  # bytes; whoever is not known has nothing to send but a token
+_MOST_AT_ONCE = 8  # requests of one token, of the 40 threads that endpoints share
+_MOST_WAITING = 100
 _FREE = "nothing was changed or charged"
 
 
@@ -98,7 +101,9 @@ class HostCheck:
 
 
 class BodyLimit:
-    """Counts a body while it is read; one that is too large or too slow ends there.
+    """Counts a body while it is read; one that is too large or too slow ends there, and so does one of two lengths.
+
+    Of whoever is not known little is taken, wherever they send it: a body may be read before a route asks who sent it.
 
     Args:
         app: What comes after it.
@@ -116,7 +121,10 @@ class BodyLimit:
         headers = Headers(scope=scope)
         in_parts = headers.get("content-type", "").lower().startswith("multipart/form-data")
         most = self.settings.most_bytes if in_parts else self.settings.most_bytes_in_memory
-        body = _Body(receive, send, most, self.settings)
+        body = _Body(scope, receive, send, most, self.settings)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            await body.refusal(400)(scope, receive, send)
+            return
         declared = headers.get("content-length", "0")
         if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
             await body.refusal(413)(scope, receive, send)
@@ -134,9 +142,11 @@ class _Stopped(Exception):
 class _Body:
     """One body on its way, and the answer, which is a refusal if the body was refused, whoever caught that."""
 
-    def __init__(self, receive: Receive, send: Send, most: int, settings: Settings) -> None:
-        self._receive, self._send, self._most, self._settings = receive, send, most, settings
-        self._begun, self._bytes, self._whole = time.monotonic(), 0, False
+    def __init__(self, scope: Scope, receive: Receive, send: Send, most: int, settings: Settings) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._most, self._settings = most, settings
+        self._begun: float | None = None
+        self._bytes, self._whole = 0, False
         self.refused, self.started = 0, False
 
     async def receive(self) -> Message:
@@ -145,12 +155,18 @@ class _Body:
         message = await self._in_time()
         self._bytes += len(message.get("body", b""))
         self._whole = message["type"] != "http.request" or not message.get("more_body", False)
-        if self._bytes > self._most:
+        if self._bytes > self._at_most():
             self._refuse(413)
         return message
 
+    def _at_most(self) -> int:
+        known = self._scope.get("state", {}).get("visitor") is not None
+        return self._most if known else min(self._most, _MOST_OF_STRANGERS)
+
     async def _in_time(self) -> Message:
         settings = self._settings
+        if self._begun is None:  # whoever waits for their turn is not slow
+            self._begun = time.monotonic()
         late = self._begun + settings.patience + self._bytes / settings.slowest - time.monotonic()
         with anyio.move_on_after(max(0.0, min(settings.patience, late))):
             return await self._receive()
@@ -169,11 +185,15 @@ class _Body:
 
     def refusal(self, status: int) -> ASGIApp:
         """What is told instead; the rest of the body is not read, so the connection ends."""
-        most = f"{self._most:,} bytes"
+        most = f"{self._at_most():,} bytes"
         said = {
+            400: (
+                "AmbiguousBody", "the request says the length of its body and that it comes in chunks, so that a proxy "
+                f"could take it for two; expected one of the headers Content-Length and Transfer-Encoding; {_FREE}",
+            ),
             413: ("BodyTooLarge", f"the body of the request is too large; expected at most {most}; send less; {_FREE}"),
             408: ("BodyTooSlow", f"the body of the request did not come in time; send it faster; {_FREE}"),
-        }
+        }  # fmt: skip
         response = problem(status, *said[status])
         response.headers["connection"] = "close"
         return response
@@ -213,6 +233,46 @@ class RateLimit:
             await send(message)
 
         await (too_many(wait) if wait else self.app)(scope, receive, telling)
+
+
+class AtOnce:
+    """Lets so many requests of one token be worked on at once; others wait for their turn, and hold no thread.
+
+    So a program that asks what takes long, as often as it can, leaves threads to everybody else.
+
+    Args:
+        app: What comes after it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._lines: dict[str, _Line] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        visitor = scope.get("state", {}).get("visitor") if scope["type"] == "http" else None
+        if visitor is None:
+            await self.app(scope, receive, send)
+            return
+        line = self._lines.setdefault(visitor.token, _Line())
+        if line.length >= _MOST_AT_ONCE + _MOST_WAITING:
+            await too_many(1.0)(scope, receive, send)
+            return
+        line.length += 1
+        try:
+            async with line.turns:
+                await self.app(scope, receive, send)
+        finally:
+            line.length -= 1
+            if not line.length:
+                del self._lines[visitor.token]
+
+
+class _Line:
+    """The requests of one token: those that are worked on, and those that wait."""
+
+    def __init__(self) -> None:
+        self.length, self.turns = 0, anyio.Semaphore(_MOST_AT_ONCE)
 
 
 def too_many(wait: float) -> ASGIApp:

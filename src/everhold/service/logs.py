@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["JsonLines", "Watch", "route_of", "write_logs"]
 
 REQUESTS = logging.getLogger("everhold.service.requests")
-_WAITING = ("/api/", "/mcp/")
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 _UNEXPECTED = (
     "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
@@ -128,7 +127,7 @@ class _Seen:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, wait: float) -> None:
         self._receive, self._send = receive, send
-        self._waits = wait if scope["method"] not in SAFE and scope["path"].startswith(_WAITING) else 0.0
+        self._waits = wait if scope["method"] not in SAFE else 0.0
         self.begun, self.status, self.received, self.sent = time.perf_counter(), 0, 0, 0
         self.fault: Exception | None = None
         self._id = scope.setdefault("state", {})["request_id"] = secrets.token_hex(8)

@@ -10,6 +10,8 @@ from fastapi import Depends, Request
 
 from everhold.errors import HoldoutNotFound
 from everhold.holdout import Holdout
+from everhold.ledger import LedgerStore
+from everhold.sealing.storage import storage_url
 from everhold.service.visitors import Role
 
 if TYPE_CHECKING:
@@ -55,6 +57,16 @@ class OpenHoldouts:
         """
         whole = self.whole(name, visitor)
         return whole if visitor.role is Role.STEWARD else whole.analyst(visitor.name)
+
+    def told_to(self, visitor: Visitor, text: str) -> str:
+        """A text about several holdouts, as it is told to a visitor: others than theirs have no name in it."""
+        if visitor.holdouts is None:
+            return text
+        with LedgerStore.open(storage_url(self.storage), create=False) as store:
+            hidden = [name for name in store.names() if not visitor.may_see(name)]
+        for name in hidden:
+            text = text.replace(repr(name), "one that is not for you")
+        return text
 
     def close(self) -> None:
         """Close all of them."""

@@ -24,7 +24,7 @@ class Settings:
         slowest: Bytes a second.
         requests_a_minute: Of one token; 0 for as many as it likes. So many may come at once.
         strangers_a_minute: The same for each client address that comes without a token or session.
-        failures_a_minute: Wrong tokens from one client address, until they are refused unread.
+        failures_a_minute: Wrong tokens from one client address, until whoever sends more is told to come later.
         answers_wait_for: Seconds; answers of unsafe methods leave at a multiple of this, counted from their request, so
             that the time which they took tells less. 0 for at once.
         open_metrics: Whether `/metrics` is told to this machine without a token. Not behind a proxy on this machine,

@@ -13,10 +13,10 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
@@ -38,15 +38,20 @@ if TYPE_CHECKING:
 
 Document = TypeVar("Document", bound=BaseModel)
 
-__all__ = ["MOST_DOCUMENT", "MULTIPART", "Brought", "BroughtFile", "NotTaken", "Received", "TooLarge", "Unusable"]
+__all__ = [
+    "MOST_DOCUMENT", "MULTIPART", "Brought", "BroughtFile", "NotTaken", "Received", "TooLarge", "Unusable",
+    "document_of",
+]  # fmt: skip
 
 MULTIPART = "multipart/form-data"
 MOST_DOCUMENT = 2**24
 """Bytes of a JSON document, and of all text fields of a form together."""
 
+_MOST_OF_A_WISH = 2**20
 _DOCUMENT = "request"
 _MOST_PARTS = 64
 _MOST_OF_A_HEADER = 2**12
+_AS_IT_IS = "expected it as it is, without the header Content-Encoding"
 _PART_NAMES = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _JSON = re.compile(r"application/(json|[\w.-]+\+json)", re.IGNORECASE)
 _LEFT_BEHIND = 24 * 3600  # seconds after which no request can still be using its folder
@@ -95,11 +100,7 @@ class Received:
         Raises:
             RequestValidationError: If it is something else; an empty object stands for a part that is missing.
         """
-        try:
-            return model.model_validate_json(self._written(part))
-        except ValidationError as fault:
-            found = [{**error, "loc": ("body", *error["loc"])} for error in fault.errors(include_input=False)]
-            raise RequestValidationError(found) from None
+        return _document(model, self._written(part))
 
     def _written(self, part: str) -> bytes:
         for name in ("", part, _DOCUMENT):
@@ -132,6 +133,14 @@ class Received:
         return {name: read_untrusted(path, schema, name=name) for name, path in named.items()}
 
 
+def _document(model: type[Document], written: bytes) -> Document:
+    try:
+        return model.model_validate_json(written)
+    except ValidationError as fault:
+        found = [{**error, "loc": ("body", *error["loc"])} for error in fault.errors(include_input=False)]
+        raise RequestValidationError(found) from None
+
+
 async def _received(request: Request, _: Viewer) -> AsyncIterator[Received]:
     """Read the body of whoever is known here; nobody else's."""
     settings = request.app.state.settings
@@ -157,6 +166,9 @@ async def _received(request: Request, _: Viewer) -> AsyncIterator[Received]:
 async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> None:
     """Hand the body over piece by piece, on a thread that may wait for the disk."""
     size = 0
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise NotTaken(f"the body is packed; {_AS_IT_IS}; nothing was charged or changed")
     try:
         async for chunk in request.stream():
             size += len(chunk)
@@ -191,13 +203,13 @@ def _sweep(shared: Path) -> None:
 class _Whole:
     """A body that is one document."""
 
-    def __init__(self) -> None:
-        self._content = bytearray()
+    def __init__(self, most: int = MOST_DOCUMENT) -> None:
+        self._content, self._most = bytearray(), most
 
     def write(self, chunk: bytes) -> None:
         """Take a piece."""
-        if len(self._content) + len(chunk) > MOST_DOCUMENT:
-            raise _too_large("a JSON document", MOST_DOCUMENT)
+        if len(self._content) + len(chunk) > self._most:
+            raise _too_large("a JSON document", self._most)
         self._content += chunk
 
     def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
@@ -331,3 +343,26 @@ Brought = Annotated[Received, Depends(_received)]
 
 BroughtFile = Annotated[Path, Depends(_received_file)]
 """The same of a body that is one document, which is not read as JSON here."""
+
+
+def document_of(model: type[Document]) -> Callable[..., Awaitable[Document]]:
+    """The dependency of a route whose body is one small JSON document: it is read of nobody who is not known here.
+
+    The framework itself reads a body before it asks who sent it, and as large as it comes.
+
+    Args:
+        model: What it has to be.
+    """
+
+    async def document(request: Request, _: Viewer) -> Any:
+        kind, _options = parse_options_header(request.headers.get("content-type", ""))
+        if not _JSON.fullmatch(kind.decode("latin-1")):
+            raise NotTaken(
+                "the body's type is not taken; expected application/json; say so in the header Content-Type; nothing "
+                "was charged or changed"
+            )
+        reading = _Whole(_MOST_OF_A_WISH)
+        await _read(request, reading, most=_MOST_OF_A_WISH)
+        return await run_in_threadpool(_document, model, reading.end()[0][""])
+
+    return document

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from everhold.service.api.contract import AnalystName, HoldoutName, Strict, refusals, result, said, warned_of
+from everhold.service.api.contract import AnalystName, HoldoutName, Strict, json_of, refusals, result, said, warned_of
 from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
+from everhold.service.uploads import document_of
 from everhold.service.visitors import Steward
 
 __all__ = ["router"]
@@ -42,12 +45,13 @@ def allotments(name: HoldoutName, visitor: Steward, holdouts: Holdouts) -> JSONR
 
 
 @router.put(
-    "/{analyst}", summary="Let an analyst spend a part",
-    responses={200: said("The analyst's part.", {**_PART, "warnings": []}), **refusals(400, 404, 409)},
+    "/{analyst}", summary="Let an analyst spend a part", openapi_extra=json_of(Limits),
+    responses={200: said("The analyst's part.", {**_PART, "warnings": []}), **refusals(404, 415)},
 )  # fmt: skip
 def allot(
-    name: HoldoutName, analyst: AnalystName, limits: Limits, request: Request, visitor: Steward, holdouts: Holdouts
-) -> JSONResponse:
+    name: HoldoutName, analyst: AnalystName, request: Request, visitor: Steward, holdouts: Holdouts,
+    limits: Annotated[Limits, Depends(document_of(Limits))],
+) -> JSONResponse:  # fmt: skip
     """Let an analyst spend a part of the budget, and no more. The limits replace earlier ones of the same analyst."""
     with warned_of() as warned:
         part = holdouts.whole(name, visitor).allot(analyst, questions=limits.questions, charges=limits.charges)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from everhold.service.api.contract import refusals, said
 from everhold.service.visitors import Steward
 
 __all__ = ["router"]
@@ -13,12 +14,22 @@ __all__ = ["router"]
 router = APIRouter(tags=["people"])
 
 
-@router.get("/audit")
+_ACT = {
+    "number": 7, "at": "2026-01-31T12:00:00.000000+00:00", "request": "0f4c...", "name": "ada", "token": "5f2c...",
+    "act": "ask", "holdout": "flights", "outcome": "guess", "facts": {"status": 200, "question": "5a0c..."},
+}  # fmt: skip
+
+
+@router.get(
+    "/audit",
+    summary="Who did what",
+    responses={200: said("The acts, newest first.", {"acts": [_ACT], "next": None}), **refusals()},
+)
 def audit(
     request: Request,
     visitor: Steward,
     before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="Only acts with a smaller number.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="The most acts.")] = 100,
 ) -> dict[str, Any]:
     """Who did what, when, and how it ended; newest first. `next` is the value of `before` for the next page."""
     acts = request.app.state.audit.page(visitor, before=before, limit=limit)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnalystName", "Asking", "GateName", "HoldoutName", "MalformedRequest", "Plain", "Predictions", "Problem", "Strict",
-    "arguments_checked", "body_of", "check_predictions_allowed", "refusals", "result", "said", "warned_of",
+    "arguments_checked", "body_of", "check_predictions_allowed", "json_of", "refusals", "result", "said", "warned_of",
 ]  # fmt: skip
 
 _DEEPEST, _MOST_ITEMS = 40, 5_000_000
@@ -171,21 +171,29 @@ _REASONS = {
     400: "The body cannot be read.",
     401: "No token, or one that is not valid.",
     403: "The token's role does not allow it.",
-    404: "There is no such holdout for you.",
-    409: "The sealed rows or the ledger are not what was sealed or written.",
+    404: "There is no such thing for you.",
+    408: "The body did not come in time.",
+    409: "The rows or the ledger are not what was sealed or written; or the Idempotency-Key's request is in progress.",
     413: "The body is too large.",
     415: "The body is of a type that is not taken.",
     422: "It cannot be asked, or not so; nothing was charged or changed.",
+    421: "The request was meant for another host.",
     429: "Too many requests; see Retry-After.",
     500: "A fault of everhold's own.",
     503: "The ledger is busy or cannot be reached just now; see Retry-After.",
 }
+_ALWAYS = (400, 401, 403, 421, 422, 429, 500, 503)
+_OF_BODIES = (408, 409, 413, 415)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer besides its result, always 401, 403, 422, 429, 500 and 503, as problem documents."""
+    """What a route may answer besides its result, as problem documents: what any may, and these.
+
+    Args:
+        statuses: 415 stands for all that a body may be refused with.
+    """
     told_as = {PROBLEM: {"schema": Problem.model_json_schema()}}
-    every = sorted({401, 403, 422, 429, 500, 503, *statuses})
+    every = sorted({*_ALWAYS, *statuses, *(_OF_BODIES if 415 in statuses else ())})
     return {status: {"description": _REASONS[status], "content": told_as} for status in every}
 
 
@@ -208,7 +216,7 @@ def body_of(
         fields: Further text fields of the form, with their schemas.
         needed: Parts of the form that have to be there.
     """
-    schema = model.model_json_schema()
+    schema = _whole_schema(model)
     binary = {"type": "string", "format": "binary"}
     named = {name: {**binary, "description": words} for name, words in (files or {}).items()}
     form = {
@@ -219,3 +227,28 @@ def body_of(
     if not needed:  # otherwise no document alone will do
         content = {"application/json": {"schema": schema}, **content}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def json_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The body of a request that is one small JSON document, as the API's page shows it.
+
+    Args:
+        model: The document.
+    """
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _whole_schema(model)}}}}
+
+
+def _whole_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """A model's schema with the definitions that it refers to in their places: in the API's document they have none."""
+    schema = model.model_json_schema()
+    defined = schema.pop("$defs", {})
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, dict):
+            own = {name: each for name, each in value.items() if name != "$ref"}
+            meant = defined[value["$ref"].rpartition("/")[2]] if "$ref" in value else {}
+            return {name: filled(each) for name, each in {**meant, **own}.items()}
+        return [filled(each) for each in value] if isinstance(value, list) else value
+
+    found: dict[str, Any] = filled(schema)
+    return found

@@ -202,10 +202,16 @@ def seal(holdouts: OpenHoldouts, visitor: Visitor, settings: Settings, received:
     if "holdout" not in received.files:
         raise Unusable("the form has no file 'holdout'; expected the rows to seal; nothing was created")
     training = _named(received.files["training"], "training") if "training" in received.files else None
-    Holdout.create(
-        holdouts.storage, settings.name, holdout=_named(received.files["holdout"], "holdout"), training=training,
-        **settings.arguments(),
-    ).close()  # fmt: skip
+    try:
+        Holdout.create(
+            holdouts.storage, settings.name, holdout=_named(received.files["holdout"], "holdout"), training=training,
+            **settings.arguments(),
+        ).close()  # fmt: skip
+    except HoldoutRejected as fault:
+        if "names" not in fault.data:
+            raise
+        mine = [name for name in fault.data["names"] if visitor.may_see(name)]  # the same rows may be sealed elsewhere
+        raise HoldoutRejected(holdouts.told_to(visitor, fault.message), names=mine) from None
 
 
 def _named(path: Path, what: str) -> Path:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from everhold.dependence import dependence_from_dict
 from everhold.planning import plan as make_plan
-from everhold.service.api.contract import Plain, Strict, refusals, result, said, warned_of
+from everhold.service.api.contract import Plain, Strict, json_of, refusals, result, said, warned_of
+from everhold.service.uploads import document_of
 from everhold.service.visitors import Viewer
 
-__all__ = ["Wish", "router"]
+if TYPE_CHECKING:
+    from everhold.errors import EverholdWarning
+
+__all__ = ["PLANNING", "Wish", "router"]
 
 router = APIRouter(tags=["planning"])
 
+PLANNING = threading.Lock()
+"""Plans are made one after the other: each is a second of arithmetic, and anybody who may look may wish for them."""
+
 _MOST = 2**40
+_LONGEST_KEPT = 10_000  # characters of a wish
 
 
 class Wish(Strict):
@@ -47,22 +57,30 @@ class Wish(Strict):
 
 
 @router.post(
-    "/plan", summary="Plan a study",
+    "/plan", summary="Plan a study", openapi_extra=json_of(Wish),
     responses={200: said("All mechanisms, each at its best.", {
         "rows": 50_000, "queries": 1_000, "overfits": 10, "confidence": 0.95,
         "lines": [{"mechanism": "guess_and_check", "statement": "S3", "radius": 0.046, "expected": 0.013}],
         "explanation": "guess_and_check is recommended ...", "warnings": [],
-    }), **refusals(400)},
+    }), **refusals(415)},
 )  # fmt: skip
-def plan(wish: Wish, visitor: Viewer) -> JSONResponse:
+def plan(visitor: Viewer, wish: Annotated[Wish, Depends(document_of(Wish))]) -> JSONResponse:
     """Compare all mechanisms, each at its best, for a study that is planned; there are no rows yet.
 
     A radius is the half-width that holds for all answers at once, whatever happens; what is expected is narrower where
     guesses hold.
     """
-    with warned_of() as warned:
-        made = make_plan(**wish.arguments())
-    return result({**_finite(made.to_dict()), "explanation": made.explain()}, warned)
+    written = wish.model_dump_json()
+    told, warned = (_told if len(written) <= _LONGEST_KEPT else _told.__wrapped__)(written)
+    return result(told, warned)
+
+
+@lru_cache(maxsize=256)
+def _told(wish: str) -> tuple[dict[str, Any], list[EverholdWarning]]:
+    """A plan, and what it warns of: the same for everybody, and worked out once."""
+    with PLANNING, warned_of() as warned:
+        made = make_plan(**Wish.model_validate_json(wish).arguments())
+    return {**_finite(made.to_dict()), "explanation": made.explain()}, warned
 
 
 def _finite(value: Any) -> Any:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from everhold.arguments import brief
 from everhold.errors import EverholdError, QueryRejected
+from everhold.service.api.contract import json_of, refusals, said
 from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts, OpenHoldouts
 from everhold.service.people import LONGEST, People, said_of
+from everhold.service.uploads import document_of
 from everhold.service.visitors import Forbidden, Role, Steward, Viewer
 
 if TYPE_CHECKING:
@@ -22,6 +24,11 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["people"])
 
+_TOKEN = {
+    "id": "5f2c9a01b3d4e6f7", "role": "analyst", "name": "ada", "holdouts": ["flights"],
+    "made": "2026-01-31T12:00:00.000000+00:00", "made_by": "grace", "expires": None, "revoked": None, "used": None,
+    "state": "valid",
+}  # fmt: skip
 _TOLD_ONCE = "told once, and not kept; revoke this token and make another one if the secret is lost"
 
 
@@ -60,10 +67,17 @@ def _of_request(request: Request) -> People:
     return people
 
 
+TokenId = Annotated[str, Path(description="The token's public part.", examples=["5f2c9a01b3d4e6f7"])]
 Everybody = Annotated[People, Depends(_of_request)]
 
 
-@router.get("/me")
+@router.get(
+    "/me", summary="Who you are",
+    responses={200: said("What the token says of you.", {
+        "name": "ada", "role": "analyst", "holdouts": ["flights"], "token": "5f2c9a01b3d4e6f7", "expires": None,
+        "session": False,
+    }), **refusals()},
+)  # fmt: skip
 def me(visitor: Viewer, people: Everybody) -> dict[str, Any]:
     """Who you are to the service, and what you may do."""
     token = people.find(visitor.token)
@@ -77,7 +91,11 @@ def me(visitor: Viewer, people: Everybody) -> dict[str, Any]:
     }
 
 
-@router.get("/tokens")
+@router.get(
+    "/tokens",
+    summary="The tokens",
+    responses={200: said("All that you may see, newest first.", {"tokens": [_TOKEN]}), **refusals()},
+)
 def tokens(visitor: Steward, people: Everybody) -> dict[str, Any]:
     """All tokens that you may see, newest first, without their secrets."""
     moment = people.records.clock()
@@ -85,8 +103,15 @@ def tokens(visitor: Steward, people: Everybody) -> dict[str, Any]:
     return {"tokens": [{**token.to_dict(), "state": said_of(token, moment)} for token in mine]}
 
 
-@router.post("/tokens", status_code=201)
-def make(wish: Wish, request: Request, visitor: Steward, people: Everybody, holdouts: Holdouts) -> dict[str, Any]:
+@router.post(
+    "/tokens", summary="Make a token", status_code=201, openapi_extra=json_of(Wish),
+    responses={201: said("The token, with its secret.", {**_TOKEN, "secret": "eh_...", "note": _TOLD_ONCE}),
+               **refusals(404, 415)},
+)  # fmt: skip
+def make(
+    request: Request, visitor: Steward, people: Everybody, holdouts: Holdouts,
+    wish: Annotated[Wish, Depends(document_of(Wish))],
+) -> dict[str, Any]:  # fmt: skip
     """Make a token. Its secret is told in this response and never again.
 
     Allotments are acts of the ledger, and made first: if one of them cannot be made, there is no token.
@@ -106,8 +131,12 @@ def make(wish: Wish, request: Request, visitor: Steward, people: Everybody, hold
     return {**told, "secret": made.secret, "note": _TOLD_ONCE}
 
 
-@router.delete("/tokens/{identifier}")
-def revoke(identifier: str, request: Request, visitor: Steward, people: Everybody) -> dict[str, Any]:
+@router.delete(
+    "/tokens/{identifier}",
+    summary="Take a token back",
+    responses={200: said("The token as it is now.", {**_TOKEN, "state": "revoked"}), **refusals(404, 409)},
+)
+def revoke(identifier: TokenId, request: Request, visitor: Steward, people: Everybody) -> dict[str, Any]:
     """Take a token back, and end its sessions, at once."""
     found = people.find(identifier)
     if found is None or not _is_within(found.holdouts, visitor):

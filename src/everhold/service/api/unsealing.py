@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from everhold.service.api.contract import HoldoutName, MalformedRequest, Strict, refusals, result, said, warned_of
+from everhold.errors import EverholdWarning
+from everhold.service.api.contract import (
+    HoldoutName,
+    MalformedRequest,
+    Strict,
+    json_of,
+    refusals,
+    result,
+    said,
+    warned_of,
+)
 from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
+from everhold.service.uploads import document_of
 from everhold.service.visitors import Steward
 
 __all__ = ["router"]
@@ -29,17 +42,19 @@ class Confirmed(Strict):
 )  # fmt: skip
 def losing(name: HoldoutName, visitor: Steward, holdouts: Holdouts) -> JSONResponse:
     """What other holdouts of this storage would lose if this one were unsealed; nothing is told or changed."""
-    return result({"losing_their_promise": holdouts.whole(name, visitor).losing_their_promise()})
+    texts = holdouts.whole(name, visitor).losing_their_promise()
+    return result({"losing_their_promise": [holdouts.told_to(visitor, text) for text in texts]})
 
 
 @router.post(
-    "", summary="End the study and tell everything",
+    "", summary="End the study and tell everything", openapi_extra=json_of(Confirmed),
     responses={200: said("Every sealed number, with its interval.", {"result": "unsealed", "rows": [], "warnings": []}),
-               **refusals(400, 404, 409)},
+               **refusals(404, 415)},
 )  # fmt: skip
 def unseal(
-    name: HoldoutName, confirmed: Confirmed, request: Request, visitor: Steward, holdouts: Holdouts
-) -> JSONResponse:
+    name: HoldoutName, request: Request, visitor: Steward, holdouts: Holdouts,
+    confirmed: Annotated[Confirmed, Depends(document_of(Confirmed))],
+) -> JSONResponse:  # fmt: skip
     """Tell what the sealed rows say to every question that was asked, and answer no new question ever after.
 
     It cannot be undone; unsealing again tells the same.
@@ -53,4 +68,4 @@ def unseal(
     with warned_of() as warned:
         unsealed = holdout.unseal()
     noted(request, "unseal")
-    return result(unsealed, warned)
+    return result(unsealed, [EverholdWarning(holdouts.told_to(visitor, str(warning))) for warning in warned])

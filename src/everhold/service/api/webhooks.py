@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from everhold.service.api.contract import json_of, refusals, said
 from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
+from everhold.service.uploads import document_of
 from everhold.service.visitors import Steward, Visitor
 from everhold.service.webhooks import Kind, Sender, Webhook, WebhookNotFound, WebhookRejected, WebhookStore
 
@@ -17,6 +19,10 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/webhooks", tags=["webhooks"])
 
+_HOOK = {
+    "id": "wh_5f2c...", "url": "https://example.org/everhold", "events": ["answer.released"], "holdout": "flights",
+}  # fmt: skip
+_DELIVERY = {"id": "msg_0f4c...", "webhook": "wh_5f2c...", "event": "answer.released", "status": "delivered"}
 _TOLD_ONCE = "told once; delete this webhook and make another one if the secret is lost"
 
 
@@ -40,19 +46,28 @@ def _sender(request: Request) -> Sender:
     return sender
 
 
+WebhookId = Annotated[str, Path(description="The webhook's identifier.", examples=["wh_5f2c..."])]
 Webhooks = Annotated[WebhookStore, Depends(_webhooks)]
 
 
-@router.get("")
+@router.get(
+    "",
+    summary="The webhooks",
+    responses={200: said("All that you may see.", {"webhooks": [_HOOK]}), **refusals()},
+)
 def list_webhooks(visitor: Steward, webhooks: Webhooks) -> dict[str, Any]:
     """All webhooks, without their secrets."""
     return {"webhooks": [each.to_dict() for each in webhooks.every() if _is_for(each, visitor)]}
 
 
-@router.post("", status_code=201)
+@router.post(
+    "", summary="Make a webhook", status_code=201, openapi_extra=json_of(NewWebhook),
+    responses={201: said("The webhook, with its secret.", {**_HOOK, "secret": "whsec_...", "note": _TOLD_ONCE}),
+               **refusals(404, 415)},
+)  # fmt: skip
 def make_webhook(
-    wish: NewWebhook, request: Request, visitor: Steward, webhooks: Webhooks, holdouts: Holdouts,
-    sender: Annotated[Sender, Depends(_sender)],
+    request: Request, visitor: Steward, webhooks: Webhooks, holdouts: Holdouts,
+    sender: Annotated[Sender, Depends(_sender)], wish: Annotated[NewWebhook, Depends(document_of(NewWebhook))],
 ) -> dict[str, Any]:  # fmt: skip
     """Have what happens from now on sent to a receiver; the secret that signs it is told here, and never again."""
     if wish.holdout is not None:
@@ -69,23 +84,33 @@ def make_webhook(
     return {**made.to_dict(), "secret": made.secret, "note": _TOLD_ONCE}
 
 
-@router.delete("/{webhook}", status_code=204)
-def delete_webhook(webhook: str, request: Request, visitor: Steward, webhooks: Webhooks) -> Response:
+@router.delete("/{webhook}", summary="Delete a webhook", status_code=204, responses=refusals(404, 409))
+def delete_webhook(webhook: WebhookId, request: Request, visitor: Steward, webhooks: Webhooks) -> Response:
     """Delete a webhook; what was not sent yet never is."""
     webhooks.delete(_found(webhooks, webhook, visitor).id)
     noted(request, "delete a webhook", of=webhook)
     return Response(status_code=204)
 
 
-@router.post("/{webhook}/test", status_code=202)
-def test_webhook(visitor: Steward, webhooks: Webhooks, webhook: str) -> dict[str, Any]:
+@router.post(
+    "/{webhook}/test", summary="Try a webhook", status_code=202,
+    responses={202: said("The delivery.", {**_DELIVERY, "event": "test", "status": "waiting"}), **refusals(404, 409)},
+)  # fmt: skip
+def test_webhook(visitor: Steward, webhooks: Webhooks, webhook: WebhookId) -> dict[str, Any]:
     """Send an event that tells nothing; the list of deliveries says whether it arrived."""
     return webhooks.test(_found(webhooks, webhook, visitor)).to_dict()
 
 
-@router.get("/{webhook}/deliveries")
+@router.get(
+    "/{webhook}/deliveries",
+    summary="What was sent",
+    responses={200: said("The latest, the newest first.", {"deliveries": [_DELIVERY]}), **refusals(404)},
+)
 def list_deliveries(
-    visitor: Steward, webhooks: Webhooks, webhook: str, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
+    visitor: Steward,
+    webhooks: Webhooks,
+    webhook: WebhookId,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="The most deliveries.")] = 100,
 ) -> dict[str, Any]:
     """The latest deliveries, the newest first: what was sent, how often it was tried, and what came of it."""
     found = _found(webhooks, webhook, visitor)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from everhold.errors import warnings_collected
 from everhold.planning import plan
+from everhold.service.api.plans import PLANNING
 from everhold.service.visitors import Viewer
 from everhold.service.web.holdouts import figure
 from everhold.service.web.pictures import Gallery, Sketch
@@ -76,7 +77,7 @@ def _planned(pictures: Any, wish: _Wish) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def _plan(wish: _Wish) -> tuple[Plan, list[str]]:
     """A plan, which takes a while, and what it warns of."""
-    with warnings_collected() as warned:
+    with PLANNING, warnings_collected() as warned:
         found = plan(rows=wish.rows, queries=wish.queries, overfits=wish.overfits, confidence=wish.confidence)
     return found, [str(warning) for warning in warned]
 

@@ -40,7 +40,7 @@ def make_token(request: Request, visitor: Steward, people: Everybody, holdouts: 
     """Make a token, and show its secret this once."""
     try:
         with warned_of():
-            made = api.make(_wish(fields), request, visitor, people, holdouts)
+            made = api.make(request, visitor, people, holdouts, _wish(fields))
     except EverholdError as fault:
         return _tokens(request, visitor, people, holdouts, fields=fields, fault=fault.message)
     return _tokens(request, visitor, people, holdouts, made=made)
@@ -130,7 +130,7 @@ def publish(
 @router.get("/holdouts/{name}/unseal")
 def ask_to_unseal(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Steward) -> Response:
     """What unsealing tells, and who would lose their promise."""
-    return _unseal(request, View.of(holdouts, name, visitor))
+    return _unseal(request, holdouts, View.of(holdouts, name, visitor))
 
 
 @router.post("/holdouts/{name}/unseal")
@@ -142,23 +142,25 @@ def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Ste
             f"that is not the holdout's name; expected {name!r}, because unsealing cannot be undone; nothing was told "
             "or changed"
         )
-        return _unseal(request, view, fault=fault)
+        return _unseal(request, holdouts, view, fault=fault)
     try:
         with warned_of():
             told = view.whole.unseal()
     except EverholdError as reason:
-        return _unseal(request, view, fault=reason.message)
+        return _unseal(request, holdouts, view, fault=reason.message)
     noted(request, "unseal")
-    return _unseal(request, View.of(holdouts, name, visitor), told=told)
+    return _unseal(request, holdouts, View.of(holdouts, name, visitor), told=told)
 
 
-def _unseal(request: Request, view: View, *, told: Any = None, fault: str = "") -> Response:
+def _unseal(
+    request: Request, holdouts: OpenHoldouts, view: View, *, told: Any = None, fault: str = ""
+) -> Response:  # fmt: skip
     """The page: what would happen, or what was told."""
     losing: list[str] = []
     why_not = ""
     try:
         with warned_of():
-            losing = view.whole.losing_their_promise()
+            losing = [holdouts.told_to(view.visitor, text) for text in view.whole.losing_their_promise()]
     except EverholdError as reason:
         why_not = reason.message
     return page(
