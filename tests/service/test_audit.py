@@ -17,12 +17,12 @@ AUDIT = "/api/v1/audit"
 def app(tmp_path):
     made = make(seal(tmp_path, "flights", "trains"))
 
-    @made.post("/api/v1/holdouts/{name}/ask")
+    @made.post("/api/v1/acts/{name}/ask")
     def ask(name: str, request: Request, _: Analyst) -> str:
         noted(request, "ask", outcome="training", question="9f86")
         return name
 
-    @made.post("/api/v1/holdouts/{name}/quote")
+    @made.post("/api/v1/acts/{name}/quote")
     def quote(name: str, _: Analyst) -> str:
         return name
 
@@ -37,9 +37,9 @@ def acts(app, **wish):
 def test_an_act_says_who_did_what_with_which_holdout_and_how_it_ended(app):
     text = token(app, Role.ANALYST, "ada")
     with visiting(app, text) as client:
-        heard = client.post("/api/v1/holdouts/flights/ask")
+        heard = client.post("/api/v1/acts/flights/ask")
         client.post("/api/v1/tokens", json={"name": "x"})
-        client.post("/api/v1/holdouts/flights/quote")
+        client.post("/api/v1/acts/flights/quote")
         client.get("/api/v1/me")
     refused, asked = acts(app)
     number = asked.pop("number")
@@ -48,7 +48,7 @@ def test_an_act_says_who_did_what_with_which_holdout_and_how_it_ended(app):
         "token": text.split("_")[1], "act": "ask", "holdout": "flights", "outcome": "training",
         "facts": {"status": 200, "question": "9f86"},
     }  # fmt: skip
-    assert (refused["act"], refused["outcome"], refused["number"]) == ("POST /api/v1/tokens", "403", number + 1)
+    assert (refused["act"], refused["outcome"], refused["number"]) == ("POST /api/v1/tokens", "not done", number + 1)
 
 
 def test_logins_are_acts_also_those_that_fail(app):
@@ -73,7 +73,7 @@ def test_the_log_is_for_stewards_and_of_their_holdouts(app):
 def test_pages_follow_each_other(app):
     with visiting(app, token(app)) as client:
         for _ in range(5):
-            client.post("/api/v1/holdouts/flights/ask")
+            client.post("/api/v1/acts/flights/ask")
         seen, before = [], None
         while True:
             page = client.get(AUDIT, params={"limit": 2, **({} if before is None else {"before": before})}).json()
@@ -93,7 +93,7 @@ def test_what_cannot_be_written_is_not_told(app, monkeypatch):
 
     monkeypatch.setattr(app.state.audit, "insert", fail)
     with visiting(app, token(app)) as client:
-        answer = client.post("/api/v1/holdouts/flights/ask")
+        answer = client.post("/api/v1/acts/flights/ask")
         assert answer.status_code == 500
         assert "flights" not in answer.text
         assert client.get("/api/v1/me").status_code == 200
