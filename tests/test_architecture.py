@@ -35,6 +35,13 @@ def test_every_file_on_the_map_exists():
     assert missing == []
 
 
+def test_every_file_decides_in_one_row_of_the_table():
+    table = PAGE.read_text().partition("## Who decides this?")[2].partition("\n## ")[0]
+    files = re.findall(r"`([\w/.]+)`", table)
+    assert len(files) > 100
+    assert sorted({name for name in files if files.count(name) > 1}) == []
+
+
 def test_every_room_is_on_the_map_and_in_the_picture(house):
     page, picture = PAGE.read_text(), house.PICTURE.read_text()
     assert [room for room in rooms() if f"`{room}/" not in page and room != "charts"] == []

@@ -4,7 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from holdout_samples import create
+from holdout_samples import create, guess_and_check
+
+import everhold as eh
 
 PARTS = ("p", "progress", "table", "thead", "tbody", "tr", "th", "td", "code", "span")
 
@@ -61,3 +63,19 @@ def test_status_promise_and_gates_are_records(holdout):
         assert said in page
         assert set(re.findall(r"</?(\w+)", page)) <= set(PARTS)
     assert not re.search(r">[0-9a-f]{13,}<", holdout.status()._repr_html_())  # hashes are short
+
+
+def test_rows_of_a_transcript_are_read_in_the_units_of_their_questions(tmp_path):
+    questions = [
+        eh.mean("delay", low=-60, high=60),
+        eh.difference(eh.mean("delay > 9"), eh.mean("delay > 0")),
+        eh.mean("delay > 1"),
+    ]
+    with create(tmp_path, mechanism=guess_and_check()) as holdout:
+        answers = [holdout.ask(question) for question in questions]
+        read = holdout.in_units(holdout.transcript().rows)
+        assert [(row["value"], row["low"], row["high"]) for row in read] == [(a.value, a.low, a.high) for a in answers]
+        assert read[1]["value"] < 0.0 < holdout.transcript().rows[1]["value"]
+        assert [row["estimate"] for row in read] == pytest.approx([answer.value for answer in answers])
+        told = holdout.in_units(holdout.unseal().rows)
+        assert [row["sealed"] for row in told] == [holdout.ask(question).sealed for question in questions]

@@ -45,6 +45,7 @@ from everhold.progress import progress
 from everhold.questions.means import Query
 from everhold.questions.models import cross_validated, no_false_alarms, open_rows
 from everhold.questions.question import Question
+from everhold.questions.readings import Reading
 from everhold.sealing.champions import Champions
 from everhold.sealing.competition import Competition
 from everhold.sealing.configuration import (
@@ -72,7 +73,7 @@ from everhold.sealing.table import StoredRows
 from everhold.values.base import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -769,6 +770,31 @@ class Holdout:
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""
         return self._transcript(self._desk.entries(self._desk.head().sequence))
+
+    def in_units(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Rows of the transcript, or of an unsealed study, in the units in which each question was asked.
+
+        A choice, a quantile, a challenge and an answer of an earlier version stay as the ledger holds them.
+
+        Args:
+            rows: Such as ``holdout.transcript().rows``.
+
+        Examples:
+            >>> import tempfile, numpy as np, everhold as eh
+            >>> folder, minutes = tempfile.TemporaryDirectory(), np.arange(2_000.0) % 60
+            >>> holdout = Holdout.create(f"sqlite:///{folder.name}/s.db", "s", holdout={"late": minutes},
+            ...                          training={"late": minutes}, queries=10)
+            >>> answer = holdout.ask(eh.mean("late", low=0, high=60))
+            >>> holdout.in_units(holdout.transcript().rows)[0]["value"] == answer.value
+            True
+            >>> holdout.close(); folder.cleanup()
+        """
+        rows = list(rows)
+        numbers = [row["sequence"] for row in rows] or [1]
+        found = self._desk.ledger.entries(min(numbers) - 1, max(numbers) - min(numbers) + 1)
+        readings, step = {each.sequence: Reading.kept(each.description) for each in found}, self.mechanism.row_step
+        read = ((row, readings.get(row["sequence"])) for row in rows)
+        return [dict(row) if reading is None else reading.of_row(row, row_step=step) for row, reading in read]
 
     def _transcript(self, every: Sequence[Entry]) -> Transcript:
         told = disclosed(every)

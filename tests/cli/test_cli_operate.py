@@ -29,6 +29,7 @@ def test_the_tables_of_a_new_storage_are_made(study, everhold):
     told = json.loads(everhold("migrate", "new.db", "--format", "json").stdout)
     assert (told["before"], (study / "new.db").exists()) == (None, True)
     assert json.loads(everhold("migrate", "new.db", "--format", "json").stdout)["before"] == told["revision"]
+    assert "nothing is sealed yet" in everhold("doctor", "new.db").stdout
 
 
 def test_all_is_well_with_a_new_study(study, everhold):

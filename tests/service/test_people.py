@@ -111,7 +111,9 @@ def test_the_last_use_is_written_once_a_minute(people):
 def test_a_link_is_used_once_and_in_time(people):
     made = people.make(Role.STEWARD, "root", by="test")
     link, late = people.link(made.token.id), people.link(made.token.id)
-    assert people.use_link(link).id == made.token.id
+    let_in = people.use_link(link)
+    assert (let_in.id, let_in.used is None) == (made.token.id, False)
+    assert people.find(made.token.id).used is not None
     assert people.use_link(link) is None
     assert people.use_link("") is None
     people.records.clock.time += LINK_LASTS

@@ -1,4 +1,4 @@
-"""The first ten minutes of three kinds of people, word for word as docs/first-steps tells them.
+"""The first ten minutes of four kinds of people, word for word as docs/first-steps tells them.
 
 Each page is followed in an environment that holds the built wheel with the extras that the page installs, and nothing
 else. Where a page shows what a command prints, that is what it has to print; ``...`` stands for anything.
@@ -6,7 +6,9 @@ else. Where a page shows what a command prints, that is what it has to print; ``
 
 import os
 import re
+import signal
 import subprocess
+from contextlib import suppress
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from pathlib import Path
 
@@ -48,19 +50,29 @@ def run(command, *, home, folder):
     )
 
 
-def test_three_kinds_of_people_are_shown_their_first_steps():
-    assert [page.stem for page in PAGES] == ["agent-builder", "competition-host", "data-scientist"]
+@pytest.fixture
+def folder(tmp_path):
+    """Where a page is followed; a server that it started is stopped, however far it came."""
+    yield tmp_path
+    started = tmp_path / "serve.pid"
+    if started.exists():
+        with suppress(ProcessLookupError):
+            os.kill(int(started.read_text()), signal.SIGTERM)
+
+
+def test_four_kinds_of_people_are_shown_their_first_steps():
+    assert [page.stem for page in PAGES] == ["agent-builder", "competition-host", "data-scientist", "team"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
-def test_the_page_is_true_word_for_word(page, tmp_path):
+def test_the_page_is_true_word_for_word(page, folder):
     followed = 0
     for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
         if fence["file"]:
-            (tmp_path / fence["file"]).write_text(fence["text"], encoding="utf-8")
+            (folder / fence["file"]).write_text(fence["text"], encoding="utf-8")
             continue
         for command, printed in commands(fence["text"]):
-            done = run(command, home=HOMES / page.stem, folder=tmp_path)
+            done = run(command, home=HOMES / page.stem, folder=folder)
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
             if printed.strip():
                 same = OutputChecker().check_output(printed, done.stdout, ELLIPSIS | NORMALIZE_WHITESPACE)

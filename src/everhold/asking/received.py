@@ -58,9 +58,10 @@ class Submission(Display):
     def __str__(self) -> str:
         count = f"submission {self.number:,} of {self.number + self.left:,} of team {self.team!r}"
         received = f"{'received before' if self.repeated else 'received'}: {count}"
-        return f"{received}; {self._told()}"
+        return f"{received}; {self.explain()}"
 
-    def _told(self) -> str:
+    def explain(self) -> str:
+        """In words: what the team is told."""
         if self.refused:
             return "nothing more is told: what is left of the budget does not surely pay for it; it counts at the end"
         if self.feedback == NOTHING:

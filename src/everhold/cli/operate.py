@@ -175,9 +175,13 @@ def _checks(url: str) -> Iterator[dict[str, Any]]:
         f"{revision or 'no tables'}, of {CURRENT_REVISION}; {'as it should be' if current else 'run everhold migrate'}"
     )
     yield _check("revision", current, said)
-    rows = rows_beside(url)
-    yield _check("folder of the rows", rows.is_dir(), str(rows) if rows.is_dir() else f"{rows} is not there")
-    if not current or not rows.is_dir():
+    rows, sealed = rows_beside(url), _sealed(url) if current else []
+    there = rows.is_dir()
+    found = (
+        str(rows) if there else f"{rows} is not there{'' if sealed or not current else ', as nothing is sealed yet'}"
+    )
+    yield _check("folder of the rows", there or not sealed, found)
+    if not current or not there:
         return
     room = shutil.disk_usage(rows).free
     enough = room >= _LEAST_ROOM
@@ -185,6 +189,13 @@ def _checks(url: str) -> Iterator[dict[str, Any]]:
     with LedgerStore.open(url, create=False) as store:
         for name in store.names():
             yield from _checks_of(store, url, name, rows)
+
+
+def _sealed(url: str) -> list[str]:
+    from everhold.ledger import LedgerStore
+
+    with LedgerStore.open(url, create=False) as store:
+        return list(store.names())
 
 
 def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["READING", "Reading"]
 
+_TOLD, _SEALED, _BARE = ("value", "low", "high"), ("sealed", "sealed_low", "sealed_high"), ("estimate", "guess")
+
 READING = "reads"
 """Field of an entry's description, beside what identifies the question."""
 
@@ -66,6 +68,16 @@ class Reading:
             return None, None, None
         ends = sorted((self._from_mean(low), self._from_mean(high)))  # an error rate turns an accuracy round
         return self._from_mean(value), *self._outwards(*ends, row_step=row_step)
+
+    def of_row(self, row: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
+        """A row of a transcript, or of an unsealed study, in the analyst's units."""
+        read = dict(row)
+        for names in (_TOLD, _SEALED):
+            if row.keys() >= set(names):
+                numbers = self.in_units(*(row[name] for name in names), row_step=row_step)
+                read.update(zip(names, numbers, strict=True))
+        bare = {name: self._from_mean(row[name]) for name in _BARE if row.get(name) is not None}
+        return {**read, **bare}
 
     def _from_mean(self, mean: float) -> float:
         return self.at_zero + (self.at_one - self.at_zero) * mean

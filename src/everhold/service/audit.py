@@ -33,7 +33,7 @@ NOT_ACTS = ("quote", "check", "plan", "verify")
 """Last parts of routes that take a POST and change nothing."""
 
 _LONGEST = 200
-TOO_MANY = 429
+TOO_MANY, FAULTS = 429, 400
 
 
 def noted(request: Request, act: str | None = None, *, holdout: str | None = None, **facts: Any) -> None:
@@ -154,6 +154,6 @@ def _act(scope: Scope, status: int) -> dict[str, Any] | None:
         "token": "" if visitor is None else visitor.token,
         "act": said.get("act") or f"{scope['method']} {route}",
         "holdout": None if holdout is None else str(holdout)[:_LONGEST],
-        "outcome": str(said.get("facts", {}).get("outcome", status)),
+        "outcome": str(said.get("facts", {}).get("outcome") or ("done" if status < FAULTS else "not done")),
         "facts": json.dumps({"status": status, **facts}, sort_keys=True, default=str),
     }

@@ -204,7 +204,7 @@ class People:
             used = connection.execute(sa.update(login_links).where(mine, *open_still).values(used=stamp(moment)))
             found = connection.scalar(sa.select(login_links.c.token).where(mine)) if used.rowcount == 1 else None
         token = None if found is None else self.find(found)
-        return None if token is None or token.ended(moment) else token
+        return None if token is None or token.ended(moment) else self._noting_use(token, moment)
 
 
 def hashed(secret: str) -> str:

@@ -152,7 +152,7 @@ def test_errors_are_the_librarys_own_words_and_cost_nothing(send, see):
 
 def test_a_quote_asks_nothing(send, see):
     quoted = send("/holdouts/flights/quote", {"kind": "mean", "of": "dep_delay > 33"}, Role.ANALYST, "ada")
-    assert "costs 0 if the guess holds, else 1" in quoted.text
+    assert "costs 0 if the guess holds, else 1 surprise." in quoted.text
     assert "<html" not in quoted.text
     assert "&gt; 33" not in see("/holdouts/flights").text
 
@@ -163,6 +163,37 @@ def test_an_answer_is_told_once_charged_and_free_again(send):
     assert "from the sealed rows · charged 1" in first.text
     assert "answered before" not in first.text
     assert "answered before" in again.text
+
+
+def test_answers_stand_in_the_units_in_which_they_were_asked(send, see):
+    asked = {"kind": "mean", "of": "dep_delay", "low": "0", "high": "120"}
+    told = re.search(r"<b>(.*?)</b> <span>(.*?)</span>", send("/holdouts/flights/ask", asked).text)
+    assert float(told[1]) > 1.0
+    assert f'<td class="number">{told[1]}</td><td class="number nowrap">{told[2]}</td>' in see("/holdouts/flights").text
+
+
+def test_what_a_kind_of_question_needs_is_not_called_optional(send, see):
+    page = Elements(see("/holdouts/flights/ask?kind=histogram").text)
+    needed = {facts["name"] for tag, facts in page.found if tag in ("input", "select") and "required" in facts}
+    assert needed == {"of", "edges"}
+    told = send("/holdouts/flights/ask", {"kind": "histogram", "of": "carrier", "edges": "AA,UA", "missing": "no"})
+    assert told.status_code == 200
+    assert "missing" not in Elements(told.text).text.split("kind of question")[0]
+
+
+def test_acts_of_the_pages_are_told_in_words_and_name_their_holdout(send, see):
+    send("/holdouts/flights/allot", {"analyst": "cy", "questions": "3", "charges": "1"})
+    send("/holdouts/flights/gates/challenge", {"gate": "nightly", "rule": "dep_delay > 39.75"}, Role.STEWARD)
+    acts = Elements(see("/audit").text).text
+    assert "POST /holdouts" not in acts.split("challenge")[0]
+    assert all(word in acts for word in ("allot", "challenge", "flights"))
+
+
+def test_a_token_may_come_with_a_part_of_the_budget_and_says_where_it_lets_in(send, see):
+    wish = {"name": "kay", "role": "analyst", "holdouts": "flights", "questions": "6", "charges": "2"}
+    assert f"{ADDRESS}/login" in send("/tokens", wish).text
+    assert re.search(r"0 of 2|2 <span class=\"soft\">of 2", see("/holdouts/flights", Role.ANALYST, "kay").text)
+    assert "no questions" in send("/tokens", {**wish, "questions": ""}).text
 
 
 def test_files_of_analysts_are_refused_where_features_are_sealed(send, tmp_path):
@@ -181,7 +212,8 @@ def test_a_team_hands_in_under_its_own_name_alone(send, tmp_path):
     forged = send("/holdouts/cup/submit", {"team": "owls", "act": "submit"}, Role.ANALYST, "wrens", given)
     assert "and not for another team" in forged.text
     received = send("/holdouts/cup/submit", {"act": "submit", "guess": "0.8"}, Role.ANALYST, "wrens", given)
-    assert "submission 1 of 4" in received.text
+    assert "Submission 1 of 4 of team wrens" in received.text
+    assert "<b>0.8</b>" in received.text
 
 
 def test_rows_are_sealed_whatever_their_files_are_called(send, see, tmp_path):
@@ -232,10 +264,12 @@ def test_unsealing_needs_the_name_and_tells_what_others_lose(send, see):
     assert "nothing was told" in refused.text
     assert "Not final" in see("/holdouts/cup/leaderboard").text
     told = send("/holdouts/cup/unseal", {"confirm": "cup"})
-    assert "the study is closed" in told.text
+    assert "The study is closed" in told.text
+    between = re.search(r"minus accuracy.*?number\">(.*?)</td>", told.text)[1]
+    assert 0.2 < abs(float(between)) < 0.4  # the owls are right nine times of ten, the others six
     assert "Final. " in see("/holdouts/cup/leaderboard").text
     assert "Tell it again" in see("/holdouts/cup/unseal").text
-    assert "the study is closed" in send("/holdouts/cup/unseal", {"confirm": "cup"}).text
+    assert "The study is closed" in send("/holdouts/cup/unseal", {"confirm": "cup"}).text
 
 
 def test_errors_are_pages_for_people_and_problem_documents_for_programs(app):
@@ -248,7 +282,7 @@ def test_errors_are_pages_for_people_and_problem_documents_for_programs(app):
         assert [each.headers["content-type"].split(";")[0] for each in (page, document, api)] == [
             "text/html", "application/problem+json", "application/problem+json",
         ]  # fmt: skip
-        assert document.json()["detail"] in Elements(page.text).text
+        assert document.json()["detail"][1:] in Elements(page.text).text
         nobody = client.get("/holdouts", headers=HTML)
         assert (nobody.status_code, nobody.headers["location"]) == (303, "/login")
         assert client.get("/holdouts").status_code == 401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
@@ -54,7 +55,7 @@ def ask(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Analys
             )  # fmt: skip
     except EverholdError as fault:
         return _page(request, view, fields, kind, fault=fault.message, status=422)
-    noted(request, "ask", outcome=getattr(answer, "source", kind))
+    noted(request, "ask", outcome=getattr(answer, "source", kind), question=getattr(answer, "question", None))
     return _page(request, View.of(holdouts, name, visitor), fields, kind, answer=answer, warned=warned)
 
 
@@ -110,14 +111,17 @@ def _page(
 
 def _inputs(kind: Kind) -> list[dict[str, Any]]:
     """The details of a kind as inputs of a form: name, label, help, and what may be written."""
+    arguments = signature(kind.make).parameters
     return [
         {
             "name": name, "label": name.rstrip("_").replace("_", " "), "help": DETAILS[name].help.replace("--", ""),
             "form": "file" if DETAILS[name].form is Written.PREDICTIONS
+            else "flag" if DETAILS[name].form is Written.FLAG
             else "number" if DETAILS[name].form in _NUMBERS else "text",
+            "required": arguments[argument].default is Parameter.empty,
             "whole": DETAILS[name].form is Written.WHOLE,
         }
-        for name in kind.details
+        for name, argument in kind.details.items()
     ]  # fmt: skip
 
 
@@ -149,6 +153,8 @@ def _detail(fields: Fields, name: str, tables: Mapping[str, Any]) -> Any:
         return _file(fields, name, tables)
     if form is Written.NUMBER:
         return fields.number(name)
+    if form is Written.FLAG:
+        return {"yes": True, "no": False}.get(fields.text(name))
     if form is Written.WHOLE:
         return fields.whole(name)
     if form is Written.LIST and (listed := fields.some(name)) is not None:

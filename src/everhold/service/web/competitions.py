@@ -11,12 +11,13 @@ from everhold.asking.leaderboard_page import board_table
 from everhold.errors import EverholdError, HoldoutNotFound
 from everhold.service.api.competitions import submission_of
 from everhold.service.api.contract import HoldoutName, warned_of
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Analyst, Role, Viewer, Visitor
 from everhold.service.web.forms import ENDINGS, Fields, Form
 from everhold.service.web.published import Published
 from everhold.service.web.rendering import page
-from everhold.service.web.views import View
+from everhold.service.web.views import SAID_OF, View
 
 if TYPE_CHECKING:
     from everhold.asking.leaderboard import Leaderboard
@@ -40,11 +41,13 @@ def submit(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Ana
         with warned_of():
             handed_in = submission_of(name, visitor, holdouts, fields.chosen)
             if fields.text("act") == "check":
+                noted(request, "check a submission")
                 report = view.whole.check_submission(handed_in["predictions"], team=handed_in["team"])
                 return _page(request, view, fields, report=report)
             submission = view.whole.submit(**handed_in)
     except EverholdError as fault:
         return _page(request, view, fields, fault=fault.message, status=422)
+    noted(request, "submit", team=submission.team, number=submission.number)
     return _page(request, view, fields, submission=submission)
 
 
@@ -54,7 +57,8 @@ def _page(
 ) -> Response:  # fmt: skip
     return page(
         request, "submit.html", status=status, view=view, contest=_contest(view), fields=fields, report=report,
-        submission=submission, fault=fault, endings=ENDINGS, tab="submit", row_id=view.whole.schema.row_id,
+        submission=submission, fault=fault, endings=ENDINGS, tab="submit",
+        said_of=SAID_OF, row_id=view.whole.schema.row_id,
     )  # fmt: skip
 
 
@@ -76,7 +80,7 @@ def leaderboard(
 def public(request: Request, name: HoldoutName, holdouts: Holdouts, published: Published) -> Response:
     """A competition for everybody, if the steward has published it; otherwise nothing is there."""
     if not published.of(name):
-        raise HoldoutNotFound("there is nothing here for everybody to see; check the address, or log in")
+        raise HoldoutNotFound("this page is not public, or not there; check the address, or log in")
     view = View.of(holdouts, name, Visitor(Role.VIEWER, "everybody", frozenset({name})))
     board = view.whole.leaderboard()
     return page(request, "public.html", view=view, contest=_contest(view), board=board, table=_table(board))

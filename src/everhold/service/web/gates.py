@@ -9,13 +9,14 @@ from fastapi import APIRouter, Request, Response
 from everhold.errors import EverholdError, QueryRejected
 from everhold.sealing.competition import METRICS
 from everhold.service.api.contract import HoldoutName, check_predictions_allowed, warned_of
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Analyst, Steward, Viewer
 from everhold.service.web.forms import ENDINGS, Fields, Form
 from everhold.service.web.holdouts import figure
 from everhold.service.web.pictures import Gallery
 from everhold.service.web.rendering import page, place
-from everhold.service.web.views import View
+from everhold.service.web.views import SAID_OF, View
 
 if TYPE_CHECKING:
     from everhold.service.web.pictures import Pictures
@@ -47,6 +48,7 @@ def open_gate(
                 margin=fields.number("margin", 0.0) or 0.0, challenges=fields.whole("challenges"),
                 name=fields.text("gate") or "gate",
             )  # fmt: skip
+        noted(request, "open a gate", gate=fields.text("gate") or "gate")
     except EverholdError as reason:
         fault = reason.message
     return _page(request, View.of(holdouts, name, visitor), pictures, fault=fault)
@@ -62,6 +64,7 @@ def challenge(
         with warned_of():
             gate = holdouts.asked_by(name, visitor).gate(name=fields.text("gate") or "gate")
             verdict = gate.challenge(_candidate(view, fields))
+        noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], question=verdict.question)
     except EverholdError as reason:
         fault = reason.message
     return _page(request, View.of(holdouts, name, visitor), pictures, fault=fault, verdict=verdict)
@@ -85,5 +88,6 @@ def _page(request: Request, view: View, pictures: Pictures, *, fault: str = "", 
         stairs = figure(pictures, view.key, view.staircase(found), place("holdouts", view.name, "pictures", "gates"))
     return page(
         request, "gates.html", status=422 if fault else 200, view=view, gates=found, stairs=stairs, fault=fault,
-        verdict=verdict, endings=ENDINGS, metrics=METRICS[:-1], challenges=view.challenges()[:_LATEST], tab="gates",
+        verdict=verdict, said_of=SAID_OF,
+        endings=ENDINGS, metrics=METRICS[:-1], challenges=view.challenges()[:_LATEST], tab="gates",
     )  # fmt: skip

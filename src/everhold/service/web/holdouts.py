@@ -14,6 +14,7 @@ from everhold.mechanisms import answering
 from everhold.sealing.competition import FEEDBACK, METRICS
 from everhold.service.api.contract import HoldoutName, warned_of
 from everhold.service.api.holdouts import Settings, listed, seal
+from everhold.service.audit import noted
 from everhold.service.open_holdouts import Holdouts
 from everhold.service.visitors import Steward, Viewer
 from everhold.service.web.forms import ENDINGS, Fields, Form
@@ -58,6 +59,7 @@ def create(request: Request, holdouts: Holdouts, visitor: Steward, fields: Form)
             seal(holdouts, visitor, settings, fields.chosen)
     except EverholdError as fault:
         return _form(request, fields, fault=fault.message, status=422)
+    noted(request, "seal rows", holdout=settings.name)
     return RedirectResponse(place("holdouts", settings.name), 303)
 
 
@@ -103,7 +105,7 @@ def one_holdout(
         for kind, sketch in view.sketches().items()
     }
     return page(
-        request, "holdout.html", view=view, figures=figures, latest=list(reversed(view.rows))[:_LATEST],
+        request, "holdout.html", view=view, figures=figures, latest=view.latest(_LATEST),
         said_of=SAID_OF, published=published.of(name), tab="overview",
     )  # fmt: skip
 

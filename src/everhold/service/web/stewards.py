@@ -60,14 +60,20 @@ def _wish(fields: Fields) -> Wish:
         QueryRejected: If it cannot be meant. Nothing was made.
     """
     named = [name.strip() for name in fields.text("holdouts").split(",") if name.strip()]
-    questions = fields.whole("questions")
+    questions, charges = fields.whole("questions"), fields.whole("charges")
+    if questions is None and charges is not None:
+        raise QueryRejected(
+            "there are charges to spend and no questions; expected both, or questions alone; name them, or leave the "
+            "charges out; nothing was made"
+        )
     if questions is not None and not named:
         raise QueryRejected(
             "there are questions to spend and no holdout to spend them on; expected the names of holdouts; name them, "
             "or leave the questions out; nothing was made"
         )
     try:
-        allotments = {} if questions is None else {name: Part(questions=questions, charges=None) for name in named}
+        part = None if questions is None else Part(questions=questions, charges=charges)
+        allotments = {} if part is None else dict.fromkeys(named, part)
         return Wish(
             name=fields.text("name"), role=Role(fields.text("role") or Role.ANALYST.value), holdouts=named or None,
             days=fields.number("days"), allotments=allotments,
@@ -87,6 +93,7 @@ def _tokens(
     return page(
         request, "tokens.html", status=422 if fault else 200, tokens=api.tokens(visitor, people)["tokens"], made=made,
         fault=fault, fields=fields or Fields(), roles=list(Role), names=names,
+        address=request.app.state.settings.address,
     )  # fmt: skip
 
 
@@ -107,7 +114,7 @@ def allot(request: Request, name: HoldoutName, holdouts: Holdouts, visitor: Stew
         raise QueryRejected("the number of questions is missing; expected a whole number; nothing was changed")
     with warned_of():
         view.whole.allot(fields.text("analyst"), questions=questions, charges=fields.whole("charges"))
-    noted(request, "allot")
+    noted(request, "allot", analyst=fields.text("analyst"), questions=questions)
     return RedirectResponse(place("holdouts", name) + "#allotted", 303)
 
 
@@ -165,5 +172,5 @@ def _unseal(
         why_not = reason.message
     return page(
         request, "unseal.html", status=422 if fault else 200, view=view, losing=losing, why_not=why_not, told=told,
-        fault=fault, tab="unseal",
+        fault=fault, tab="unseal", rows=[] if told is None else view.whole.in_units(told.rows),
     )  # fmt: skip

@@ -99,12 +99,26 @@ class View:
             for name in left
         ]
 
+    @property
+    def explained_budget(self) -> str:
+        """What counts against it, in words."""
+        if self.competition:
+            counted = "Each submission, final score and comparison of two teams counts as a question."
+        else:
+            counted = "Every new question counts; asking the same again is free."
+        surprises = any(part["name"] == "overfits" for part in self.parts)
+        return counted + " A surprise, or overfit, is an answer that had to correct its guess." * surprises
+
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The answers that this visitor may see, in order: all, their own, or none."""
         if self.mine is None:
             return []
         return [{name: row.get(name) for name in _SHOWN} for row in self.mine.transcript().to_rows()]
+
+    def latest(self, most: int) -> list[dict[str, Any]]:
+        """The newest answers that this visitor may see, in the units in which they were asked."""
+        return self.whole.in_units(reversed(self.rows[-most:]))
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -23,7 +23,7 @@
   };
 
   // Uploads: sent with progress; the answer takes the place of the page.
-  const show = (sent, form) => {
+  const show = (sent, form, kept) => {
     const page = new DOMParser().parseFromString(sent.responseText, "text/html");
     const main = page.getElementById("main");
     if (!main) { form.dataset.plain = "yes"; form.requestSubmit(); return; }
@@ -35,6 +35,9 @@
     document.getElementById("main").replaceWith(main);
     if (window.htmx) htmx.process(main);
     begin();
+    if (!main.querySelector("[role=alert]")) {
+      for (const old of kept) { const now = document.getElementById(old.id); if (now) now.files = old.files; }
+    }
     const told = main.querySelector("[role=alert], #answer") ?? main;
     if (!told.hasAttribute("tabindex")) told.tabIndex = -1;
     told.focus();
@@ -47,6 +50,7 @@
     const box = form.querySelector(".uploading");
     const bar = box.querySelector("progress"), said = box.querySelector(".said");
     const buttons = form.querySelectorAll("button");
+    const kept = event.submitter?.value === "check" ? [...form.querySelectorAll("input[type=file]")] : [];
     const body = new FormData(form, event.submitter);
     const request = new XMLHttpRequest();
     request.upload.onprogress = (step) => {
@@ -55,7 +59,7 @@
       said.textContent = bar.value < 100 ? `${bar.value} % sent` : "Sent. It is being checked.";
     };
     const end = (text) => { said.textContent = text; for (const button of buttons) button.disabled = false; };
-    request.onload = () => { end(""); show(request, form); };
+    request.onload = () => { end(""); show(request, form, kept); };
     request.onerror = () => end("The connection broke before an answer came. Send it again: nothing is received twice.");
     box.hidden = false;
     for (const button of buttons) button.disabled = true;
