@@ -1,6 +1,6 @@
 """What the OpenAPI document says is what the service does, for whatever is sent: requests that fit it, and others.
 
-``API_EXAMPLES=200 pytest tests/service/test_openapi.py`` tries more of them.
+``API_EXAMPLES=200 pytest tests/service/test_service_openapi.py`` tries more of them.
 """
 
 import contextlib
