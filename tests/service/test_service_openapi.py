@@ -14,7 +14,7 @@ from web_samples import seal, serving
 
 from everhold.service.visitors import Role
 
-EXAMPLES = int(os.environ.get("API_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("API_EXAMPLES", "3"))
 PATIENCE = 60  # seconds; nobody waits longer for an answer
 NAMED = {"name": "flights", "gate": "nightly", "analyst": "ada"}
 checks.load_all_checks()

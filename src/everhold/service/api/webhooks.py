@@ -56,7 +56,7 @@ Webhooks = Annotated[WebhookStore, Depends(_webhooks)]
     responses={200: said("All that you may see.", {"webhooks": [_HOOK]}), **refusals()},
 )
 def list_webhooks(visitor: Steward, webhooks: Webhooks) -> dict[str, Any]:
-    """All webhooks with what they are told of, without their secrets."""
+    """All webhooks that you may see, without their secrets."""
     return {"webhooks": [each.to_dict() for each in webhooks.every() if _is_for(each, visitor)]}
 
 
