@@ -781,9 +781,10 @@ class Holdout:
 
         Examples:
             >>> import tempfile, numpy as np, everhold as eh
-            >>> folder, minutes = tempfile.TemporaryDirectory(), np.arange(2_000.0) % 60
-            >>> holdout = Holdout.create(f"sqlite:///{folder.name}/s.db", "s", holdout={"late": minutes},
-            ...                          training={"late": minutes}, queries=10)
+            >>> folder, rng = tempfile.TemporaryDirectory(), np.random.default_rng(3)
+            >>> half = lambda: {"late": rng.uniform(0.0, 60.0, 2_000)}
+            >>> storage = f"sqlite:///{folder.name}/s.db"
+            >>> holdout = Holdout.create(storage, "s", holdout=half(), training=half(), queries=10)
             >>> answer = holdout.ask(eh.mean("late", low=0, high=60))
             >>> holdout.in_units(holdout.transcript().rows)[0]["value"] == answer.value
             True

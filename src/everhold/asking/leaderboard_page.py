@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 from everhold.asking.leaderboard import interval_in_words
-from everhold.display import rounded
+from everhold.display import at_least, at_most, rounded
 
 if TYPE_CHECKING:
     from everhold.asking.leaderboard import Leaderboard, Standing
@@ -95,7 +95,7 @@ class _Scale:
 
 def _head(board: Leaderboard, scale: _Scale | None) -> str:
     better = "higher is better" if board.higher_is_better else "lower is better"
-    drawn = "" if scale is None else f"{rounded(scale.low)} to {rounded(scale.high)}"
+    drawn = "" if scale is None else f"from {at_least(scale.low)} to {at_most(scale.high)}"
     return (
         '<th class="number" scope="col">place</th><th scope="col">team</th>'
         f'<th class="number" scope="col">{html.escape(board.metric)}<br>({better})</th>'

@@ -347,7 +347,8 @@ _STYLE = """
     color-scheme: light; max-width: none; padding: 0; font-size: 10pt;
   }
   .everhold-certificate .promise { font-size: 17pt; }
-  .everhold-certificate dl, .everhold-certificate p, .everhold-certificate li { break-inside: avoid; }
+  .everhold-certificate dt, .everhold-certificate dd, .everhold-certificate p,
+  .everhold-certificate li { break-inside: avoid; }
 }
 """
 ARTICLE_STYLE = _STYLE + FIRST_PAGE_STYLE

@@ -8,7 +8,8 @@ import pytest
 from door_samples import ADDRESS, bearing, log_in, make, token, visiting
 from web_samples import HOSTILE, SECRET, model, rows, seal, written
 
-from everhold.service.visitors import Role
+from everhold.service.visitors import Role, Visitor
+from everhold.service.web.views import View
 
 HTML = {"accept": "text/html"}
 ALL = (
@@ -344,3 +345,15 @@ def test_static_files_are_ours_and_kept_by_browsers(app):
         style = client.get("/static/everhold.css").text + client.get("/assets/house.css").text
         assert "url(" not in style
         assert "@import" not in style
+
+
+def test_the_end_of_a_study_does_not_rewrite_what_was_left_before_it(app, send):
+    def burnt():
+        with visiting(app):
+            view = View.of(app.state.holdouts, "flights", Visitor(Role.STEWARD, "grace"))
+            return view.sketches()["budget"].facts()["left"]
+
+    before = burnt()
+    assert send("/holdouts/flights/unseal", {"confirm": "flights"}).status_code == 200
+    assert burnt() == before
+    assert before[0]["left"] == before[0]["planned"]

@@ -55,7 +55,8 @@ def page(request: Request, template: str, *, status: int = 200, **facts: Any) ->
 def _number(value: float | None) -> str:
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else rounded(value)
+    counts = isinstance(value, int) or (value.is_integer() and abs(value) >= 1_000)
+    return f"{int(value):,}" if counts else rounded(value)
 
 
 def _percent(share: float) -> str:

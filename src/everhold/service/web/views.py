@@ -148,18 +148,22 @@ class View:
 
     def _budget(self) -> Sketch:
         left = ", ".join(f"{part['left']:,} of {part['planned']:,} {part['word']}" for part in self.parts)
+        now = "the study is over" if self.status["closed"] else f"now {left}"
         return Sketch(
-            "budget", "How it burns down", f"What is left of the budget after each question: now {left}.",
+            "budget", "How it burns down", f"What was left of the budget after each question: {now}.",
             "Of the plan, question by question. A confirmed answer costs a question and nothing else.",
             lambda: {"left": list(self._burning())},
         )  # fmt: skip
 
     def _burning(self) -> Iterator[dict[str, Any]]:
-        """What was left after each question, counted back from what is left now."""
+        """What was left after each question, counted back from what is left now.
+
+        The end of a study takes all that was left, so that there it is counted from the plan.
+        """
         asked = [row for row in self.rows if row["source"] != "refused"]
         for place, part in enumerate(self.parts):
             prices = [1 if place == 0 else row["charged"] for row in asked]
-            left = min(part["left"] + sum(prices), part["planned"])
+            left = part["planned"] if self.status["closed"] else min(part["left"] + sum(prices), part["planned"])
             for number, price in enumerate([0, *prices]):
                 left = max(left - price, part["left"])
                 yield {"part": part["word"], "asked": number, "left": left, "planned": part["planned"]}
