@@ -87,7 +87,7 @@ def serve(
     The rows, the key and the ledger stay in this process; what leaves it is what
     a holdout answers. Nobody comes in without a token or a login:
 
-      everhold token create flights.db ada --holdout flights --days 90
+      everhold token create flights.db reports --holdout flights --days 90
 
     prints a token, which programs send as 'Authorization: Bearer eh_...' and
     people paste at http://127.0.0.1:8000/login. With --root a link is printed

@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
 @group.command()
 def create(
     storage: StorageArgument,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Who comes with it, such as ada.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Who comes with it, such as reports.")] = None,
     *,
     role: Annotated[RoleOption, typer.Option(help="What it may do.")] = RoleOption.ANALYST,
     holdout: Annotated[
@@ -60,8 +60,8 @@ def create(
     """Make a token for the service; its secret is printed once and not kept.
 
     Examples:
-      everhold token create flights.db ada --holdout flights --questions 200
-      everhold token create flights.db grace --role steward --days 30
+      everhold token create flights.db reports --holdout flights --questions 200
+      everhold token create flights.db steward --role steward --days 30
 
     Roles: a steward seals rows, sees everything and signs; an analyst asks, and
     spends the allotment of this name; a viewer sees what is public of a holdout.

@@ -18,7 +18,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/holdouts/{name}/allotments", tags=["allotments"])
 
-_PART = {"result": "allotment", "analyst": "ada", "asked": 0, "questions": 200, "charged": 0, "charges": 5}
+_PART = {"result": "allotment", "analyst": "reports", "asked": 0, "questions": 200, "charged": 0, "charges": 5}
 
 
 class Limits(Strict):

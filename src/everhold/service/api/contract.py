@@ -40,7 +40,9 @@ HoldoutName = Annotated[
     ),
 ]  # fmt: skip
 GateName = Annotated[str, Path(description="The gate's name.", min_length=1, max_length=100, examples=["gate"])]
-AnalystName = Annotated[str, Path(description="The analyst's name.", min_length=1, max_length=100, examples=["ada"])]
+AnalystName = Annotated[
+    str, Path(description="The analyst's name.", min_length=1, max_length=100, examples=["reports"])
+]
 
 
 class MalformedRequest(EverholdError):

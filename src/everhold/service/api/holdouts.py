@@ -35,7 +35,7 @@ router = APIRouter(prefix="/holdouts", tags=["holdouts"])
 _PARQUET, _PACKED = b"PAR1", (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _ALLOTMENTS = "allotments"
 _DESCRIBED = {
-    "name": "flights", "analyst": "ada", "promised": "Until 1,000 questions ... is within 0.043 ...",
+    "name": "flights", "analyst": "reports", "promised": "Until 1,000 questions ... is within 0.043 ...",
     "promise": {"result": "promise", "radius": 0.043, "confidence": 0.95, "statement": "S3"},
     "schema": {"result": "schema", "rows": 20_000, "training_rows": 20_000, "columns": {"delay": "number"}},
     "status": {"result": "facts", "facts": {"mechanism": "guess_and_check", "questions_asked": 3}},

@@ -25,8 +25,8 @@ __all__ = ["router"]
 router = APIRouter(tags=["people"])
 
 _TOKEN = {
-    "id": "5f2c9a01b3d4e6f7", "role": "analyst", "name": "ada", "holdouts": ["flights"],
-    "made": "2026-01-31T12:00:00.000000+00:00", "made_by": "grace", "expires": None, "revoked": None, "used": None,
+    "id": "5f2c9a01b3d4e6f7", "role": "analyst", "name": "reports", "holdouts": ["flights"],
+    "made": "2026-01-31T12:00:00.000000+00:00", "made_by": "steward", "expires": None, "revoked": None, "used": None,
     "state": "valid",
 }  # fmt: skip
 _TOLD_ONCE = "told once, and not kept; revoke this token and make another one if the secret is lost"
@@ -74,7 +74,7 @@ Everybody = Annotated[People, Depends(_of_request)]
 @router.get(
     "/me", summary="Who you are",
     responses={200: said("What the token says of you.", {
-        "name": "ada", "role": "analyst", "holdouts": ["flights"], "token": "5f2c9a01b3d4e6f7", "expires": None,
+        "name": "reports", "role": "analyst", "holdouts": ["flights"], "token": "5f2c9a01b3d4e6f7", "expires": None,
         "session": False,
     }), **refusals()},
 )  # fmt: skip
