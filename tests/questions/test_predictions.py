@@ -46,7 +46,7 @@ def test_shuffled_ids_are_not_scored_by_position(holdout, table):
     shuffled = table({"p": LABELS[ORDER], "id": IDS[ORDER]})
     assert holdout.ask(accuracy(shuffled)).high == 1.0
     assert holdout.ask(accuracy(LABELS)).repeated  # arrays stand in the order of the rows
-    assert holdout.ask(error(LABELS[ORDER])).low > 0.2
+    assert holdout.ask(error(LABELS[ORDER])).low > 0.0  # joined by mistake they would be right
 
 
 def test_every_question_about_predictions_takes_a_table(holdout):
