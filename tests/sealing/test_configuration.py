@@ -115,7 +115,7 @@ def test_other_names_work(tmp_path, name):
         assert holdout.status()["name"] == name
 
 
-@pytest.mark.parametrize("storage", ["postgresql://host/db", "ftp://x", "sqlite://", "sqlite:///:memory:", "http:///x"])
+@pytest.mark.parametrize("storage", ["mysql://host/db", "ftp://x", "sqlite://", "sqlite:///:memory:", "http:///x"])
 def test_storage_that_is_no_file_is_refused(tmp_path, monkeypatch, storage):
     monkeypatch.chdir(tmp_path)
     for use in (lambda: Holdout.create(storage, holdout=rows(0)), lambda: Holdout.open(storage)):

@@ -120,7 +120,7 @@ def test_nobody_but_the_steward_sees_what_others_may_spend(visiting, who):
     named = {name for name in ("ada", "bob") if name in {part["analyst"] for part in facts.get("allotments", [])}}
     assert named == {ADA: {"ada"}, BOB: {"bob"}, EVE: set(), STEWARD: {"ada", "bob"}}[who]
     others = {"ada", "bob"} - named
-    assert not any(other in said.text for other in others)
+    assert not any(f'"{other}"' in said.text for other in others)
 
 
 def test_an_analyst_sees_what_is_left_to_them(visiting, tmp_path):
