@@ -77,7 +77,7 @@ async def play(servers, askers, *, every, also, within):
             await anyio.to_thread.run_sync(server.kill)
             kills += 1
             if also:
-                await anyio.to_thread.run_sync(also.pop())
+                also.pop()()  # in this thread: PostgreSQL ends with the one that started it
             server.start()
             await anyio.to_thread.run_sync(server.wait)
         scope.cancel()
