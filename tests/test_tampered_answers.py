@@ -117,9 +117,14 @@ def test_a_missing_entry_is_an_error_and_not_fresh_noise(study, how, still_open)
         edit(folder, *MISSING[how])
         asking = opened(folder)
     with asking:
-        for text in (QUESTIONS[0], "delay > 77"):
-            with pytest.raises(IntegrityError, match="entries that were written"):
-                asking.ask(text)
+        with pytest.raises(IntegrityError, match="entries that were written"):
+            asking.ask(QUESTIONS[0])
+        if still_open:  # it remembers what was asked, and reads nothing again for another question
+            asking.ask("delay > 77")
+            with pytest.raises(IntegrityError):
+                asking.certificate()
+    with opened(folder) as fresh, pytest.raises(IntegrityError, match="entries that were written"):
+        fresh.ask("delay > 78")
 
 
 def test_many_writers_do_not_take_each_other_for_forgers(tmp_path):
