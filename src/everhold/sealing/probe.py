@@ -176,7 +176,7 @@ def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whol
         again = values({name: column[part] for name, column in table.items()})
         if _agree(whole[part], again):
             continue
-        if not _agree(whole, values(table)):
+        if not _agree(values(table), values(table)):
             raise QueryRejected(
                 "the function's value for a row changes from call to call; expected the same value each time, because "
                 "an answer is about one function; seed what is random in it; nothing was charged"
