@@ -5,6 +5,7 @@ import os
 import pytest
 from postgres_cluster import programs, running_cluster
 
+collect_ignore = ["conftest.py"]  # whose examples are looked for otherwise, under a name that others have, too
 _MISSING = "PostgreSQL is not installed; on Debian: apt-get install postgresql, or make services"
 
 

@@ -1,11 +1,7 @@
 """Whatever strangers, analysts and forgers send: no fault, no secret, nothing charged, and the memory stays.
 
-<<<<<<<< HEAD:tests/service/test_service_hostile.py
-``HOSTILE_REQUESTS=10000 pytest tests/service/test_service_hostile.py`` sends more, and prints what came of them.
-========
 ``HOSTILE_REQUESTS=10000 pytest tests/service/test_service_hostile_requests.py`` sends more, and prints what came of
 them.
->>>>>>>> w-door:tests/service/test_service_hostile_requests.py
 """
 
 import io
