@@ -145,7 +145,7 @@ def test_what_a_killed_server_had_taken_is_sent_by_another_one(store, holdout, u
             free.set()
     (left,) = store.deliveries(webhook.id)
     assert (left.state, left.tries) == ("waiting", 1)
-    with store._database.transaction(writing=True) as connection:  # as if the lease had ended
+    with store._records.writing() as connection:  # as if the lease had ended
         connection.exec_driver_sql("UPDATE webhook_deliveries SET due = created")
     with receiving(port=port) as receiver, working(url):
         receiver.wait_for(1)

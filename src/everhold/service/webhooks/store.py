@@ -20,7 +20,8 @@ import sqlalchemy as sa
 
 from everhold.errors import EverholdError
 from everhold.ledger.chain import canonical
-from everhold.ledger.database import database_errors, head, holdouts
+from everhold.ledger.database import head, holdouts
+from everhold.service.tables import Records
 from everhold.service.webhooks.addresses import WebhookRejected
 from everhold.service.webhooks.happenings import TEST, Event, Kind
 from everhold.service.webhooks.sending import SECRET
@@ -163,7 +164,7 @@ class WebhookStore:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._records = Records(database)
 
     def create(self, url: str, *, events: Sequence[Kind], holdout: str | None, by: str) -> Webhook:
         """Make a webhook, which is told of what happens from now on.
@@ -180,7 +181,7 @@ class WebhookStore:
         secret = SECRET + b64encode(secrets.token_bytes(32)).decode()
         names = tuple(dict.fromkeys(map(str, events)))
         made = Webhook(f"wh_{secrets.token_hex(8)}", url, names, holdout, _text(_now()), by, secret)
-        with self._database.transaction(writing=True) as connection, database_errors():
+        with self._records.writing() as connection:
             if len(connection.execute(sa.select(webhooks.c.id)).all()) >= MOST:
                 raise WebhookRejected(
                     f"there are {MOST} webhooks already; expected fewer; delete one that is not needed; none was made"
@@ -195,7 +196,7 @@ class WebhookStore:
 
     def every(self) -> list[Webhook]:
         """All webhooks, the oldest first."""
-        with self._database.transaction() as connection, database_errors():
+        with self._records.reading() as connection:
             rows = connection.execute(sa.select(webhooks).order_by(webhooks.c.created, webhooks.c.id)).mappings().all()
         return [Webhook(**{**row, "events": tuple(json.loads(row["events"]))}) for row in rows]
 
@@ -212,7 +213,7 @@ class WebhookStore:
 
     def delete(self, webhook: str) -> None:
         """Delete a webhook and its deliveries, sent or not."""
-        with self._database.transaction(writing=True) as connection, database_errors():
+        with self._records.writing() as connection:
             for table, column in (
                 (deliveries, deliveries.c.webhook), (cursors, cursors.c.webhook), (webhooks, webhooks.c.id),
             ):  # fmt: skip
@@ -222,19 +223,19 @@ class WebhookStore:
         """The latest deliveries of a webhook, the newest first."""
         latest = sa.select(deliveries).where(deliveries.c.webhook == webhook)
         latest = latest.order_by(deliveries.c.created.desc(), deliveries.c.id).limit(limit)
-        with self._database.transaction() as connection, database_errors():
+        with self._records.reading() as connection:
             return [Delivery(**row) for row in connection.execute(latest).mappings()]
 
     def test(self, webhook: Webhook) -> Delivery:
         """Write a delivery that tells nothing, to see whether it arrives."""
         made = _delivery(webhook.id, Event(TEST, None, {"webhook": webhook.id}))
-        with self._database.transaction(writing=True) as connection, database_errors():
+        with self._records.writing() as connection:
             connection.execute(sa.insert(deliveries), asdict(made))
         return made
 
     def behind(self) -> list[Behind]:
         """Which webhooks have not been told of the latest entries of which holdouts."""
-        with self._database.transaction() as connection, database_errors():
+        with self._records.reading() as connection:
             rows = connection.execute(_BEHIND).all()
         return [
             Behind(webhook, name, sequence, tuple(json.loads(told)), frozenset(json.loads(events)))
@@ -257,7 +258,7 @@ class WebhookStore:
             .where(cursors.c.sequence == behind.sequence)
             .values(sequence=sequence, told=canonical(list(told)))
         )
-        with self._database.transaction(writing=True) as connection, database_errors():
+        with self._records.writing() as connection:
             if behind.sequence == 0:  # the holdout may be younger than the webhook
                 connection.execute(_FIRST_CURSOR, key)
             if connection.execute(moved).rowcount != 1:
@@ -285,12 +286,12 @@ class WebhookStore:
             .order_by(deliveries.c.due, deliveries.c.id)
             .limit(1)
         )
-        with self._database.transaction() as connection, database_errors():  # mostly there is none, and no one waits
+        with self._records.reading() as connection:  # mostly there is none, and no one waits
             row = connection.execute(oldest).mappings().first()
         if row is None:
             return None
         taken = Delivery(**{**row, "due": _text(now + LEASE), "tries": row["tries"] + 1})
-        with self._database.transaction(writing=True) as connection, database_errors():
+        with self._records.writing() as connection:
             is_as_seen = (deliveries.c.id == taken.id, deliveries.c.due == row["due"], deliveries.c.state == _WAITING)
             change = sa.update(deliveries).where(*is_as_seen).values(due=taken.due, tries=taken.tries)
             mine = connection.execute(change).rowcount == 1
@@ -305,14 +306,14 @@ class WebhookStore:
             due = now + (timedelta() if state == _FAILED else _wait(taken.tries))
         mine = (deliveries.c.id == taken.id, deliveries.c.tries == taken.tries, deliveries.c.state == _WAITING)
         change = sa.update(deliveries).where(*mine).values(state=state, due=_text(due), outcome=sent.outcome)
-        with self._database.transaction(writing=True) as connection, database_errors():
+        with self._records.writing() as connection:
             connection.execute(change)
 
     def forget(self, *, now: datetime | None = None) -> None:
         """Delete deliveries that ended long ago."""
         before = _text((_now() if now is None else now) - KEPT)
         ended = sa.delete(deliveries).where(deliveries.c.state != _WAITING, deliveries.c.due < before)
-        with self._database.transaction(writing=True) as connection, database_errors():
+        with self._records.writing() as connection:
             connection.execute(ended)
 
 
