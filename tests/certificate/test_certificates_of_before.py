@@ -28,6 +28,21 @@ def test_a_certificate_of_before_still_verifies(path):
     assert report.unchecked == ()
 
 
+@pytest.mark.parametrize("path", [path for path in EARLIER if path.suffix == ".html"], ids=lambda path: path.name)
+@pytest.mark.parametrize(("found", "put"), [
+    (".everhold-certificate .promise {", ".everhold-certificate .promise { display: none;"),
+    ("</style>\n<article", "</style>\n<style>.promise { display: none; }</style>\n<article"),
+    ("<body>\n", "<body>\n<p>Nothing was asked.</p>\n"),
+])  # fmt: skip
+def test_a_style_of_before_hides_nothing(tmp_path, path, found, put):
+    altered = tmp_path / path.name
+    page = path.read_text()
+    assert found in page
+    altered.write_text(page.replace(found, put, 1))
+    (finding,) = verify_certificate(altered, public_key=Certificate.load(path).public_key).findings
+    assert finding.startswith("the page's text differs from the signed content")
+
+
 def test_there_is_one_of_every_mechanism():
     signed = {Certificate.load(path).to_dict()["mechanism"]["name"] for path in EARLIER if path.suffix == ".json"}
     assert signed == set(MECHANISMS)

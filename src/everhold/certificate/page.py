@@ -5,6 +5,7 @@ The page is print-ready and self-contained, and runs no script.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,15 @@ from everhold.mechanisms import MECHANISMS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["ARTICLE_STYLE", "Block", "outline", "render_article", "render_fragment", "render_page"]
+__all__ = [
+    "ARTICLE_STYLE",
+    "Block",
+    "in_the_style_of_today",
+    "outline",
+    "render_article",
+    "render_fragment",
+    "render_page",
+]
 
 _LABELS = {
     "id": "identifier of the holdout",
@@ -354,6 +363,13 @@ _STYLE = """
 ARTICLE_STYLE = _STYLE + FIRST_PAGE_STYLE
 """What `render_article` needs, with or without a first page."""
 
+_STYLES_OF_BEFORE = frozenset({
+    "c5fab2b1a3ef764b0ee509ff4d9ff2f1cfedafcad02b54fde2c84f31e9909600",
+    "be1b420059452923a0372674e564f2b80db7b7aab233ff7a73bd2e9645b774cf",
+})  # fmt: skip
+"""SHA-256 of the styles that `render_fragment` used to write; whoever changes the style adds those of before."""
+_STYLE_BEGINS, _STYLE_ENDS = "<body>\n<style>", "</style>"
+
 _PAGE_STYLE = """@page { size: A4; margin: 18mm 17mm 20mm; }
 html { color-scheme: light dark; background: #ffffff; }
 body { margin: 0; }
@@ -375,10 +391,25 @@ def render_page(document: Mapping[str, Any]) -> str:
     )
 
 
+def in_the_style_of_today(page: str, document: Mapping[str, Any]) -> str:
+    """The page with the style that it would be given today, if its own is one that everhold gave it before.
+
+    Any other style stays as it is, since a style can hide what is said or say something else.
+    """
+    head, begins, rest = page.partition(_STYLE_BEGINS)
+    style, ends, body = rest.partition(_STYLE_ENDS)
+    if hashlib.sha256(style.encode("utf-8", "surrogatepass")).hexdigest() not in _STYLES_OF_BEFORE:
+        return page
+    return head + begins + _style(document) + ends + body
+
+
 def render_fragment(document: Mapping[str, Any]) -> str:
     """The body of the page with its style, for notebooks and other pages."""
-    style = _STYLE + FIRST_PAGE_STYLE if SUMMARY in document else _STYLE
-    return f"<style>{style}</style>\n{render_article(document)}"
+    return f"<style>{_style(document)}</style>\n{render_article(document)}"
+
+
+def _style(document: Mapping[str, Any]) -> str:
+    return _STYLE + FIRST_PAGE_STYLE if SUMMARY in document else _STYLE
 
 
 def render_article(document: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from everhold.certificate.form import (
     read_document,
     sections_of,
 )
-from everhold.certificate.page import render_page
+from everhold.certificate.page import in_the_style_of_today, render_page
 from everhold.certificate.summary import POINTS
 from everhold.certificate.timestamps import roots_from, stamp_findings
 from everhold.certificate.words import add_words
@@ -529,6 +529,7 @@ def _allotment_findings(allotments: Mapping[str, Any], *, answered: int, charged
 def _page_findings(page: str, document: Mapping[str, Any]) -> Iterator[str]:
     try:
         expected = render_page(document)
+        page = in_the_style_of_today(page, document)
     except Exception:
         yield "the page's text differs from the signed content: no page can be made from it"
         return
