@@ -1,0 +1,74 @@
+"""What an engine is: a table somewhere, and whoever runs a statement about it.
+
+Everything that is asked of sealed rows is a statement that everhold wrote itself, in the engine's dialect
+(`everhold.values.expressions`), and an engine only runs it. `everhold.sealing.table.StoredRows` is on top of it and
+knows questions; ledger, mechanism and promise never see which engine it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from everhold.values.expressions import ColumnKind
+    from everhold.values.expressions.dialects import Dialect
+
+__all__ = ["Engine"]
+
+
+class Engine(Protocol):
+    """One table of rows and whoever adds it up; safe to be used by several threads.
+
+    An engine's own words never leave it: it quotes rows in its errors, so every foreign error becomes an
+    `EverholdError` (`everhold.sealing.engine.errors_hidden`), and nothing that was read is logged.
+
+    Attributes:
+        kind: Name of the engine in ledger and certificate, such as ``"duckdb"`` or ``"spark"``.
+        dialect: How statements are written for it.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    def dialect(self) -> Dialect:
+        """See above."""
+
+    @property
+    def source(self) -> str:
+        """What stands after FROM for the table, in the dialect."""
+
+    def columns(self) -> dict[str, ColumnKind]:
+        """The kind of each column, by name, in the table's order.
+
+        Raises:
+            HoldoutRejected: If there is no such table, or two of its columns have names that differ in case only.
+        """
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """What the engine says: whole numbers as ints, exact however large."""
+
+    def arrays(self, statement: str) -> dict[str, NDArray[Any]]:
+        """The same as an array for each column, by name; masked where a value is missing."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Context in which sealed rows are read, in which whatever can be noticed of a change is noticed.
+
+        Raises:
+            IntegrityError: If the table is not the one that was sealed. Nothing is charged.
+        """
+
+    def contents(self) -> str:
+        """What changes when any row changes, in hex: a fingerprint of the file, or a digest that the engine computes.
+
+        It may be guessed by whoever knows all rows, so it is kept under the steward's key and never shown.
+        """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Public facts by which it is found again: kind, table, place, snapshot. Never credentials."""
+
+    def close(self) -> None:
+        """Let go of whatever it opened itself; it opens again when needed."""
