@@ -18,7 +18,8 @@ from everhold.sealing.engines.errors import errors_hidden
 from everhold.sealing.engines.arrays import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -159,9 +160,12 @@ class Remote(ABC):
         """
         return None
 
+    def _refresh(self) -> None:
+        """Forget what is remembered of the table's files."""
+
     def columns(self) -> dict[str, ColumnKind]:
         """The kind of each column, by name, in the table's order."""
-        with errors_hidden(self._missing):
+        with self._hidden(self._missing):
             types = self._types()
             if not types:
                 raise LookupError(self.table)
@@ -209,6 +213,8 @@ class Remote(ABC):
         Args:
             key: Goes into every row's text, so that nobody without it can compute or aim at a digest.
         """
+        with self._hidden():
+            self._refresh()
         before = self._watched()
         with self._hidden():
             types = self._types()
@@ -258,8 +264,8 @@ class Remote(ABC):
         """The same table as it was at an earlier time; itself where it keeps none."""
         return self
 
-    def _hidden(self) -> errors_hidden:
-        return errors_hidden(self._instead)
+    def _hidden(self, instead: Callable[[Exception], EverholdError] | None = None) -> AbstractContextManager[None]:
+        return errors_hidden(instead or self._instead)
 
     def _missing(self, error: Exception) -> EverholdError:
         if isinstance(error, ModuleNotFoundError) or self._is_unreachable(error):

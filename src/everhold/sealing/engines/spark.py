@@ -12,6 +12,7 @@ the driver and the executors log themselves, and Spark's history of statements, 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import re
@@ -106,14 +107,21 @@ class Spark(Remote):
     def snapshot(self) -> str | None:
         """The snapshot of an Iceberg table, or the version of a Delta table, that is read."""
         if self._pinned is None:
-            with self._hidden():
+            with self._hidden(self._missing):
                 self._pinned = (self._newest(),)
         return self._pinned[0]
 
     @property
     def source(self) -> str:
         """What stands after FROM for the table."""
+        if self._is_path:
+            return self._view
         return self._named if self.snapshot is None else f"{self._named} VERSION AS OF {int(self.snapshot)}"
+
+    @property
+    def _view(self) -> str:
+        """The name, in its own session, of the files at a path: their columns are looked up once."""
+        return f"everhold_{hashlib.sha256(self.table.encode()).hexdigest()[:24]}"
 
     def pinned(self, facts: Mapping[str, Any]) -> Self:
         """The same table as it was at an earlier snapshot."""
@@ -147,19 +155,19 @@ class Spark(Remote):
                 given.stop()
                 self._given, self._is_mine = None, False
 
-    def _hidden(self) -> Any:
-        return _Quiet(super()._hidden())
+    def _hidden(self, instead: Any = None) -> Any:
+        return _Quiet(super()._hidden(instead))
 
     @property
     def _named(self) -> str:
-        """The table without its snapshot."""
+        """A table without its snapshot."""
         if not self._is_path:
             return ".".join(map(_quoted, name_parts(self.table)))
         if _PATTERN.search(self.table):
             raise ValueError(
                 f"{self.table!r} has signs that Spark takes for a pattern of paths; expected one folder; rename it"
             )
-        return f"parquet.{_quoted(self.table)}"
+        return self._view
 
     def _newest(self) -> str | None:
         """The snapshot of now of a table that keeps earlier ones."""
@@ -228,7 +236,22 @@ class Spark(Remote):
         """The files of the rows: Spark never writes into one that is there."""
         if self.snapshot is not None:
             return None
-        return tuple(sorted(self._connected().sql(f"SELECT * FROM {self._named}").inputFiles())) or None
+        session = self._connected()
+        if self._is_path:
+            rows = session.read.schema(session.table(self._view).schema).parquet(self.table)
+        else:
+            self._refresh()
+            rows = session.table(self._named)
+        return tuple(sorted(rows.inputFiles())) or None
+
+    def _refresh(self) -> None:
+        """Have files looked for anew, which Spark remembers."""
+        session = self._connected()
+        if self._is_path:
+            session.read.parquet(self.table).createOrReplaceTempView(self._view)
+            return
+        with contextlib.suppress(Exception):  # of views, there is nothing to look for
+            session.catalog.refreshTable(self._named)
 
     def _connected(self) -> Any:
         with self._lock:
@@ -238,10 +261,14 @@ class Spark(Remote):
                     "anew; nothing was charged; start workers by 'spawn', or open the holdout there with a session of "
                     "its own"
                 )
+            if self._copy is not None and _is_stopped(self._copy) and self._is_mine:
+                self._given = self._copy = None
             if self._copy is None:
                 if self._given is None:
                     self._given, self._is_mine = _session_at(self._address)
                 self._copy = _own(self._given)
+                if self._is_path:
+                    self._refresh()
             return self._copy
 
     def _is_unreachable(self, error: Exception) -> bool:
@@ -252,6 +279,7 @@ class Spark(Remote):
             or bool(names & {"Py4JNetworkError", "RetriesExceeded"})
             or ("SparkConnectGrpcException" in names and "UNAVAILABLE" in said)
             or "stopped SparkContext" in said
+            or (self._copy is not None and _is_stopped(self._copy))
         )
 
 
@@ -292,6 +320,10 @@ def _new_tag() -> str:
 
 def _is_connect(session: Any) -> bool:
     return "connect" in type(session).__module__
+
+
+def _is_stopped(session: Any) -> bool:
+    return bool(session.is_stopped) if _is_connect(session) else session.sparkContext._jsc is None
 
 
 def _own(session: Any) -> Any:
