@@ -471,7 +471,8 @@ class StoredRows:
                 elif query.trained:
                     (grid,) = self._grids([query], unit=unit)
                     totals[place] = _sums(grid, stretch_of_rows(self.rows) if stretches is None else stretches)
-            for places, values in self._chunks(written):
+            at_once = None if stretches is None else _COLUMNS_AT_ONCE
+            for places, values in self._chunks(written, at_once):
                 totals[places] = self._stretches_of_expressions(values, stretches, unit=unit)
         return totals
 
@@ -511,9 +512,11 @@ class StoredRows:
         with engine_errors_hidden:  # a second wall
             return run() if self.engine.embedded else heard_while(run, self.engine.interrupt)
 
-    def _chunks(self, written: dict[int, AnyValue]) -> Iterator[tuple[list[int], list[AnyValue]]]:
-        """Places of questions and their expressions, as many as the engine takes at once."""
-        places, values, most = list(written), list(written.values()), self.engine.most_expressions
+    def _chunks(
+        self, written: dict[int, AnyValue], at_once: int | None = None
+    ) -> Iterator[tuple[list[int], list[AnyValue]]]:
+        """Places of questions and their expressions, as many as the engine takes at once unless it is said."""
+        places, values, most = list(written), list(written.values()), at_once or self.engine.most_expressions
         for start in range(0, len(places), most):
             some = slice(start, start + most)
             yield places[some], values[some]
