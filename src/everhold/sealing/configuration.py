@@ -53,7 +53,9 @@ def make_configuration(
     competition: Competition | None = None,
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
-    facts = {} if competition is None else {"competition": competition.to_dict()}
+    facts: dict[str, Any] = {} if competition is None else {"competition": competition.to_dict()}
+    if sealed.engine is not None:
+        facts["engine"] = dict(sealed.engine)
     return {
         "folder": folder.name,
         "rows": sealed.rows,
@@ -91,6 +93,7 @@ def check_settings(configuration: dict[str, Any]) -> None:
         and _KEY.fullmatch(str(configuration["public_key"])) is not None
         and isinstance(mechanism, dict)
         and mechanism.keys() >= {"mechanism", "queries", "confidence"}
+        and isinstance(configuration.get("engine", {}), dict)
     )
     if not whole:
         raise IntegrityError(
