@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["check_pinned", "keyed_fingerprint"]
 
 
-def keyed_fingerprint(engine: Engine, key: StewardKey) -> str:
-    """HMAC-SHA256, in hex, of what changes with any row of the table."""
-    return _keyed(engine.contents(), key)
-
-
-def _keyed(contents: str, key: StewardKey) -> str:
+def keyed_fingerprint(contents: str, key: StewardKey) -> str:
+    """HMAC-SHA256, in hex, of what changes with any row of a table, as `Engine.contents` says it."""
     return hmac.digest(key.fingerprint_key, contents.encode(), "sha256").hex()
 
 
@@ -40,7 +36,7 @@ def check_pinned(engine: Engine, configuration: Mapping[str, Any], key: StewardK
     table = configuration["engine"]["table"]
     try:
         columns = [[name, kind.value] for name, kind in engine.columns().items()]
-        found = _keyed(engine.contents(), key) if columns == configuration["columns"] else None
+        found = keyed_fingerprint(engine.contents(), key) if columns == configuration["columns"] else None
     except HoldoutRejected:
         raise IntegrityError(
             f"the sealed table {table!r} cannot be found or read as it was; expected it where {engine.kind} had it when "

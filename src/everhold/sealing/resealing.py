@@ -90,16 +90,15 @@ class Content:
             return cls._of_view(connection, columns, key=key)
 
     @classmethod
-    def of_table(cls, staging: Staging, contents: str, *, key: str | None = None) -> Self:
+    def of_table(cls, staging: Staging, *, key: str | None = None) -> Self:
         """Look at a table that stays in an engine.
 
         Args:
             staging: Where its rows are brought, if they are few enough.
-            contents: What the engine says of them.
             key: The storage's; None for a new one.
         """
         key = secrets.token_hex(32) if key is None else key
-        table = hmac.digest(bytes.fromhex(key), f"{staging.engine.kind}:{contents}".encode(), "sha256").hex()
+        table = hmac.digest(bytes.fromhex(key), f"{staging.engine.kind}:{staging.contents}".encode(), "sha256").hex()
         if not staging.is_whole:
             return cls(key, duckdb.__version__, staging.rows, staging.rows, table, (), table)
         staging.bring(staging.columns)
@@ -192,12 +191,10 @@ def same_rows(
         others: All holdouts that the storage has.
         staging: Where the rows can be brought, if they stay in an engine.
     """
-    contents = "" if staging is None else staging.engine.contents()
-
     def picture(key: str | None) -> Content:
         if staging is None:
             return Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key)
-        return Content.of_table(staging, contents, key=key)
+        return Content.of_table(staging, key=key)
 
     known = {other.name: content for other in others if (content := _content(folder.parent, other)) is not None}
     keys: list[str | None] = [*{content.key for content in known.values()}]  # hardly ever more than one

@@ -49,10 +49,13 @@ class Staging:
         engine: The table whose rows are sealed.
         columns: Kind of each of its columns.
         rows: Number of its rows.
+        contents: What the engine says of them.
     """
 
-    def __init__(self, folder: Path, engine: Engine, columns: Mapping[str, ColumnKind], *, rows: int) -> None:
-        self.engine, self.columns, self.rows = engine, dict(columns), rows
+    def __init__(
+        self, folder: Path, engine: Engine, columns: Mapping[str, ColumnKind], *, rows: int, contents: str
+    ) -> None:
+        self.engine, self.columns, self.rows, self.contents = engine, dict(columns), rows, contents
         self._folder, self._brought = folder, frozenset[str]()  # columns of all rows
         self._file = folder / f"staged-{secrets.token_hex(4)}.duckdb"
         spilled = str(folder / "spilled")
