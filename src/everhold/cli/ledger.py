@@ -227,8 +227,8 @@ def _table_findings(
 
 def _row_findings(folder: Path, record: HoldoutRecord) -> Iterator[str]:
     from everhold.errors import IntegrityError
-    from everhold.sealing.engine import check_fingerprint
     from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
+    from everhold.sealing.fingerprints import check_fingerprint
 
     files = []
     if record.configuration.get("engine") is None:

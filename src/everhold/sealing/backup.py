@@ -1,7 +1,8 @@
 """A storage as one archive, made while it is used, and put back into an empty storage of either kind.
 
 The archive is a plain tar file: the ledger as an SQLite file, whatever its database is, and the private folders with
-sealed rows, keys and newest heads. It is as secret as they are. Rows that stay in an engine are not in it, and it says so.
+sealed rows, keys and newest heads. It is as secret as they are. Rows that stay in an engine are not in it, and what is
+returned says so.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from everhold.ledger.head_file import HEAD_FILE, HeadFile
 from everhold.private_files import create_private, private_folder
 from everhold.progress import progress
 from everhold.sealing.configuration import check_settings
-from everhold.sealing.engine import check_fingerprint
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
+from everhold.sealing.fingerprints import check_fingerprint
 from everhold.sealing.keys import KEY_FILE, StewardKey
 from everhold.sealing.storage import is_folder_name, rows_folder, storage_url
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from everhold.errors import HoldoutRejected
-from everhold.sealing.engine import POSITION
+from everhold.sealing.engines.base import POSITION
 from everhold.values.expressions import ColumnKind, RowValue, parse, totals_sql
 from everhold.values.expressions.sql import quoted
 

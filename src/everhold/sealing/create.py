@@ -115,9 +115,9 @@ def seal(
         Unavailable: If an engine cannot be reached.
     """
     key = StewardKey.create(folder / KEY_FILE)
-    wish: dict[str, Any] = dict(
-        training=training, label=label, row_id=row_id, most_rows=most_rows, equal_rows=equal_rows
-    )  # fmt: skip
+    wish: dict[str, Any] = {
+        "training": training, "label": label, "row_id": row_id, "most_rows": most_rows, "equal_rows": equal_rows,
+    }  # fmt: skip
     with ExitStack() as stack:
         staging = None
         if is_engine(holdout):

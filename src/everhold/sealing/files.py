@@ -19,8 +19,9 @@ from everhold.sealing.checks import (
     classes_of,
     label_kind,
 )
-from everhold.sealing.engine import file_pattern, fingerprint, spilling_into
+from everhold.sealing.duckdb_files import file_pattern, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
+from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.reading import (
     MOST_ROWS,
     RowSource,

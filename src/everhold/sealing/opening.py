@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.engines.connecting import connected
+from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.pinning import check_pinned
 from everhold.sealing.table import StoredRows
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from everhold.sealing.engines.base import Engine
     from everhold.sealing.keys import StewardKey
+    from everhold.values.base import Schema
 
 __all__ = ["engine_of", "sealed_rows", "training_rows"]
 
@@ -65,8 +67,8 @@ def sealed_rows(
     """
     schema = schema_from(configuration)
     return StoredRows(
-        folder / HOLDOUT_FILE, rows=schema.rows, sealed=True, order_key=key.order_key,
-        fingerprint=configuration["fingerprint"], columns=tuple(schema.columns), label=schema.label,
+        engine or Embedded(folder / HOLDOUT_FILE, fingerprint=configuration["fingerprint"]),
+        rows=schema.rows, sealed=True, order_key=key.order_key, **_named(schema),
     )  # fmt: skip
 
 
@@ -79,7 +81,9 @@ def training_rows(folder: Path, configuration: dict[str, Any]) -> StoredRows | N
     schema = schema_from(configuration)
     if not schema.training_rows:
         return None
-    return StoredRows(
-        folder / TRAINING_FILE, rows=schema.training_rows, sealed=False,
-        fingerprint=configuration["training_fingerprint"], columns=tuple(schema.columns), label=schema.label,
-    )  # fmt: skip
+    file = Embedded(folder / TRAINING_FILE, fingerprint=configuration["training_fingerprint"], what="training")
+    return StoredRows(file, rows=schema.training_rows, sealed=False, **_named(schema))
+
+
+def _named(schema: Schema) -> dict[str, Any]:
+    return {"columns": tuple(schema.columns), "label": schema.label, "row_id": schema.row_id}

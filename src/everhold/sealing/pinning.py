@@ -39,8 +39,8 @@ def check_pinned(engine: Engine, configuration: Mapping[str, Any], key: StewardK
         found = keyed_fingerprint(engine.contents(), key) if columns == configuration["columns"] else None
     except HoldoutRejected:
         raise IntegrityError(
-            f"the sealed table {table!r} cannot be found or read as it was; expected it where {engine.kind} had it when "
-            f"it was sealed, or at the engine that is handed in or named by {ENGINE_VARIABLE}; bring it back; no "
+            f"the sealed table {table!r} cannot be found or read as it was; expected it where {engine.title} had it "
+            f"when it was sealed, or at the engine that is handed in or named by {ENGINE_VARIABLE}; bring it back; no "
             "question is answered until then, and nothing was charged"
         ) from None
     if found is None or not hmac.compare_digest(found, configuration["fingerprint"]):

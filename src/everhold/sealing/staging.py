@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 
 from everhold.progress import progress
-from everhold.sealing.engine import file_pattern
+from everhold.sealing.duckdb_files import file_pattern
 from everhold.sealing.files import TRAINING_FILE
 from everhold.sealing.reading import read_rows, reading_errors_hidden
 from everhold.values.expressions import ColumnKind
@@ -134,7 +134,8 @@ class Staging:
     def _add(self, batch: dict[str, NDArray[Any]], names: list[str], there: bool) -> None:
         read_rows(self.connection, batch, name="batch", what="holdout", most_rows=_EVERY)
         cells = ", ".join(_alike(f"c{place}", self.columns[name], f"c{place}") for place, name in enumerate(names))
-        self.connection.execute(f"{'INSERT INTO staged' if there else 'CREATE TABLE staged AS'} SELECT {cells} FROM batch")
+        into = "INSERT INTO staged" if there else "CREATE TABLE staged AS"
+        self.connection.execute(f"{into} SELECT {cells} FROM batch")
         self.connection.unregister("batch")
 
 

@@ -9,7 +9,7 @@ from everhold.dependence.base import SeriesFacts
 from everhold.dependence.series.fitting import ISO_TIME, ONE_STEP
 from everhold.errors import DependenceError
 from everhold.sealing.checks import is_missing
-from everhold.sealing.engine import file_pattern, spilling_into
+from everhold.sealing.duckdb_files import file_pattern, spilling_into
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.reading import reading_errors_hidden
 from everhold.values.expressions.sql import quoted

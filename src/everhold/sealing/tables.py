@@ -22,10 +22,11 @@ from everhold.sealing.checks import (
     classes_of,
     label_kind,
 )
-from everhold.sealing.engine import fingerprint, spilling_into
+from everhold.sealing.duckdb_files import spilling_into
 from everhold.sealing.engines.connecting import check_public
 from everhold.sealing.equal_rows import check_equal_rows
 from everhold.sealing.files import TRAINING_FILE, SealedFiles, write_rows
+from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.pinning import keyed_fingerprint
 from everhold.sealing.reading import check_size, column_kinds, read_rows, reading_errors_hidden
 from everhold.sealing.staging import Staging
