@@ -229,5 +229,5 @@ def test_groups_are_found_in_the_table(tmp_path):
     with created(tmp_path, pond, training=training, **wish) as holdout:
         assert holdout.mechanism.dependence.to_dict()["column"] == "home"
     (tmp_path / "shared").mkdir()
-    with pytest.raises(DependenceError, match="200 groups"):
+    with pytest.raises(DependenceError, match="600 groups"):
         created(tmp_path / "shared", pond, training=training.assign(home=np.arange(600)), **wish)
