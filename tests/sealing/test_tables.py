@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from engine_samples import poured, stirred
+from pond_samples import poured, stirred
 
 import everhold as eh
 from everhold.errors import DependenceError, HoldoutRejected

@@ -23,7 +23,7 @@ _HIDDEN = errors_hidden(lambda _: Unavailable("the pond cannot be reached; try a
 
 def served(monkeypatch):
     """Let addresses such as ``pond://user:password@/folder/file.db`` name tables of DuckDB files."""
-    monkeypatch.setitem(KINDS, SCHEME, "engine_samples:Pond")
+    monkeypatch.setitem(KINDS, SCHEME, "pond_samples:Pond")
     kinds = dict(sorted(KINDS.items(), key=lambda item: item[0] != SCHEME))  # before the address of just any database
     KINDS.clear()
     KINDS.update(kinds)
