@@ -19,7 +19,7 @@ def flights(count, *, first=0, seed=0):
     rng = np.random.default_rng([seed, first])
     return pd.DataFrame({
         "id": np.arange(first, first + count),
-        "delay": np.round(rng.normal(5.0, 30.0, count), 1),
+        "delay": np.round(rng.normal(5.0, 30.0, count) * 2.0) / 2.0,  # sums of these are exact, in any order
         "late": rng.integers(0, 2, count),
         "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(count) + first, unit="D"),
         "home": first + np.arange(count) // 3,
