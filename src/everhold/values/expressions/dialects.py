@@ -17,11 +17,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 __all__ = ["CLICKHOUSE", "DUCKDB", "POSTGRESQL", "SPARK", "Dialect", "dialect_named"]
 
+_TYPES = MappingProxyType({
+    "double": "DOUBLE PRECISION", "bigint": "BIGINT", "decimal": "DECIMAL(15, 2)", "text": "VARCHAR",
+    "boolean": "BOOLEAN", "timestamp": "TIMESTAMP", "date": "DATE", "instant": "TIMESTAMP WITH TIME ZONE",
+})  # fmt: skip
 _HARMLESS = re.compile(r"[\w .,:;/+*=<>()-]*", re.ASCII)
 
 
@@ -38,7 +43,7 @@ class Dialect:
         text: A column of texts, compared by code points.
         time: A column of times as a double, seconds since 1970 in UTC; null where it is infinite.
         shown: Any column as a text, to be compared for being equal only.
-        finite: A literal double; ``infinite`` is infinity.
+        finite: A literal double; ``infinite`` is infinity, ``nan`` no number.
         plain_text: A literal text of harmless signs in quotes; ``any_text`` any other, from its signs with quotes
             doubled (``{0}``), its bytes in hex (``{1}``), or its signs with backslashes doubled, too (``{2}``).
         null: A missing value of a kind, ``{0}`` is the type of the column.
@@ -54,6 +59,8 @@ class Dialect:
         count, sum: How many rows have a condition; sum of integers of at most so many bits, in an aggregation.
         size: Number of rows of a group; ``of_group``: a sum (``{0}``) over a group.
         random: A double from 0 to below 1, drawn for each row.
+        types: Names of types of columns; ``instant`` is a time with a zone.
+        years: The first and the last year that a column of dates can have.
         fence: What keeps sub-selects apart that would be merged otherwise, so that shared parts would be repeated.
         closing: What ends a statement.
         raises: Whether doubles that become too large or too small are errors.
@@ -77,6 +84,7 @@ class Dialect:
     shown: str = "CAST({0} AS VARCHAR)"
     finite: str = "CAST('{0}' AS DOUBLE PRECISION)"
     infinite: str = "CAST('Infinity' AS DOUBLE PRECISION)"
+    nan: str = "CAST('NaN' AS DOUBLE PRECISION)"
     plain_text: str = "'{0}'"
     any_text: str = "'{0}'"
     null: str = "CAST(NULL AS {0})"
@@ -100,6 +108,8 @@ class Dialect:
     size: str = "count(*)"
     of_group: str = "{0}"
     random: str = "random()"
+    types: Mapping[str, str] = field(default_factory=lambda: _TYPES, hash=False)
+    years: tuple[int, int] = (1, 9999)
     fence: str = ""
     closing: str = ""
     raises: bool = False
@@ -119,6 +129,8 @@ class Dialect:
             template = self.plain_text if _HARMLESS.fullmatch(value) else self.any_text
             signs = value.replace("'", "''")
             return template.format(signs, value.encode().hex(), signs.replace("\\", "\\\\"))
+        if math.isnan(value):
+            return self.nan
         if math.isinf(value):
             return self.infinite if value > 0 else f"(-{self.infinite})"
         return self.finite.format(repr(value)) if value >= 0 or "'" in self.finite else f"(-{self.literal(-value)})"
@@ -173,12 +185,14 @@ POSTGRESQL = Dialect(
     shown="{0}::text",
     finite="'{0}'::float8",
     infinite="'Infinity'::float8",
+    nan="'NaN'::float8",
     any_text="E'{2}'",
     double="float8",
     string="text",
     integer="'{0}'::bigint",
     whole="floor({0})::bigint",
     wide="({0})::numeric",
+    types=MappingProxyType({**_TYPES, "text": "text"}),
     fence=" OFFSET 0",
     raises=True,
 )  # fmt: skip
@@ -197,6 +211,7 @@ SPARK = Dialect(
     shown="CAST({0} AS STRING)",
     finite="{0}D",
     infinite="CAST('Infinity' AS DOUBLE)",
+    nan="CAST('NaN' AS DOUBLE)",
     any_text="CAST(X'{1}' AS STRING)",
     double="DOUBLE",
     string="STRING",
@@ -209,6 +224,9 @@ SPARK = Dialect(
     wide="CAST({0} AS DECIMAL(38, 0))",
     sum="(CAST(sum(shiftright({0}, {1})) AS DECIMAL(38, 0)) * {3} + CAST(sum({0} & {2}) AS DECIMAL(38, 0)))",
     random="rand()",
+    types=MappingProxyType(
+        {**_TYPES, "double": "DOUBLE", "text": "STRING", "timestamp": "TIMESTAMP_NTZ", "instant": "TIMESTAMP"}
+    ),
 )  # fmt: skip
 
 CLICKHOUSE = Dialect(
@@ -221,6 +239,7 @@ CLICKHOUSE = Dialect(
     shown="toString({0})",
     finite="{0}",
     infinite="inf",
+    nan="nan",
     any_text="unhex('{1}')",
     null="CAST(NULL AS Nullable({0}))",
     double="Float64",
@@ -239,6 +258,12 @@ CLICKHOUSE = Dialect(
     count="countIf({0})",
     sum="(toInt128(sum(bitShiftRight({0}, {1}))) * {3} + toInt128(sum(bitAnd({0}, {2}))))",
     random="randCanonical()",
+    types=MappingProxyType(
+        {"double": "Nullable(Float64)", "bigint": "Nullable(Int64)", "decimal": "Nullable(Decimal(15, 2))",
+         "text": "Nullable(String)", "boolean": "Nullable(Bool)", "timestamp": "Nullable(DateTime64(6, 'UTC'))",
+         "date": "Nullable(Date32)", "instant": "Nullable(DateTime64(6, 'Asia/Tokyo'))"}
+    ),
+    years=(1900, 2299),
     # otherwise shared parts of nested branches are computed again and again, 2^15 times in one test
     closing=" SETTINGS short_circuit_function_evaluation = 'disable'",
     greatest_nan=False,
