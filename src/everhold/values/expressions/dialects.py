@@ -18,8 +18,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+
+import sqlglot
+
+from everhold.errors import HoldoutRejected
 
 __all__ = ["CLICKHOUSE", "DUCKDB", "POSTGRESQL", "SPARK", "Dialect", "dialect_named"]
 
@@ -27,6 +31,7 @@ _TYPES = MappingProxyType({
     "double": "DOUBLE PRECISION", "bigint": "BIGINT", "decimal": "DECIMAL(15, 2)", "text": "VARCHAR",
     "boolean": "BOOLEAN", "timestamp": "TIMESTAMP", "date": "DATE", "instant": "TIMESTAMP WITH TIME ZONE",
 })  # fmt: skip
+_SOURCE = "source_of_the_rows"
 _HARMLESS = re.compile(r"[\w .,:;/+*=<>()-]*", re.ASCII)
 
 
@@ -67,7 +72,7 @@ class Dialect:
         greatest_nan: Whether nan is above all numbers and equals itself; as in IEEE's rules otherwise.
         eager: Whether branches are computed for rows that do not take them.
         padded: Whether `everhold.values.expressions.padded` writes it.
-        tested: Whether statements have ever been run by that engine.
+        drafted: In which dialect statements are written before sqlglot translates them; None if they are not translated.
 
     Examples:
         >>> DUCKDB.quoted("odd name"), SPARK.quoted("odd name"), SPARK.literal(0.5)
@@ -116,7 +121,12 @@ class Dialect:
     greatest_nan: bool = True
     eager: bool = False
     padded: bool = False
-    tested: bool = True
+    drafted: Dialect | None = None
+
+    @property
+    def tested(self) -> bool:
+        """Whether statements have ever been run by that engine."""
+        return self.drafted is None
 
     def quoted(self, name: str) -> str:
         """A name as a quoted identifier."""
@@ -142,6 +152,17 @@ class Dialect:
     def divided(self, integer: str, by: str | int) -> str:
         """The whole part of a quotient of two integers that are not negative."""
         return self.quotient.format(integer, by)
+
+    def draft(self, source: str) -> tuple[Dialect, str]:
+        """The dialect in which a statement is written, and how it calls the source of the rows until `finished`."""
+        return (self, source) if self.drafted is None else (self.drafted, _SOURCE)
+
+    def finished(self, statement: str, source: str) -> str:
+        """The statement as the engine gets it."""
+        if self.drafted is not None:
+            (translated,) = sqlglot.transpile(statement, read=self.drafted.name, write=self.name, comments=False)
+            statement = translated.replace(_SOURCE, source)
+        return statement + self.closing
 
     def total(self, column: str, *, unit: int, condition: bool) -> str:
         """In an aggregation, the exact sum of integers up to ``unit``, or ``unit`` for each row with a condition."""
@@ -259,9 +280,16 @@ CLICKHOUSE = Dialect(
     sum="(toInt128(sum(bitShiftRight({0}, {1}))) * {3} + toInt128(sum(bitAnd({0}, {2}))))",
     random="randCanonical()",
     types=MappingProxyType(
-        {"double": "Nullable(Float64)", "bigint": "Nullable(Int64)", "decimal": "Nullable(Decimal(15, 2))",
-         "text": "Nullable(String)", "boolean": "Nullable(Bool)", "timestamp": "Nullable(DateTime64(6, 'UTC'))",
-         "date": "Nullable(Date32)", "instant": "Nullable(DateTime64(6, 'Asia/Tokyo'))"}
+        {
+            "double": "Nullable(Float64)",
+            "bigint": "Nullable(Int64)",
+            "decimal": "Nullable(Decimal(15, 2))",
+            "text": "Nullable(String)",
+            "boolean": "Nullable(Bool)",
+            "timestamp": "Nullable(DateTime64(6, 'UTC'))",
+            "date": "Nullable(Date32)",
+            "instant": "Nullable(DateTime64(6, 'Asia/Tokyo'))",
+        }
     ),
     years=(1900, 2299),
     # otherwise shared parts of nested branches are computed again and again, 2^15 times in one test
@@ -270,9 +298,54 @@ CLICKHOUSE = Dialect(
     eager=True,
 )
 
-_KNOWN = {dialect.name: dialect for dialect in (DUCKDB, POSTGRESQL, SPARK, CLICKHOUSE)}
+_STANDARD = Dialect(
+    "postgres",
+    quotient="CAST(({0} - {0} % {1}) / {1} AS BIGINT)",  # a slash between integers may give a fraction
+    sum="sum(CAST({0} AS DECIMAL))",
+    wide="CAST({0} AS DECIMAL)",
+    raises=True,
+)
+_SNOWFLAKE = replace(
+    _STANDARD,
+    time="CAST(date_part('epoch_microsecond', {0}) AS DOUBLE PRECISION) / CAST('1000000.0' AS DOUBLE PRECISION)",
+)
+_BIGQUERY = replace(
+    _STANDARD,
+    time="CAST(unix_micros(CAST({0} AS TIMESTAMP WITH TIME ZONE)) AS DOUBLE PRECISION) "
+         "/ CAST('1000000.0' AS DOUBLE PRECISION)",
+)  # fmt: skip
+
+_KNOWN = {
+    dialect.name: dialect
+    for dialect in (
+        DUCKDB,
+        POSTGRESQL,
+        SPARK,
+        CLICKHOUSE,
+        Dialect("snowflake", drafted=_SNOWFLAKE),
+        Dialect("bigquery", quote="`", doubled="\\", drafted=_BIGQUERY),
+        Dialect("trino", drafted=_STANDARD),
+    )
+}
 
 
 def dialect_named(name: str) -> Dialect:
-    """The dialect of a name."""
-    return _KNOWN[name]
+    """The dialect of a name: one of those above, or one that sqlglot translates into, which nobody has run.
+
+    Args:
+        name: As sqlglot or SQLAlchemy call it.
+
+    Raises:
+        HoldoutRejected: If there is none of the name.
+
+    Examples:
+        >>> dialect_named("postgresql") is POSTGRESQL, dialect_named("trino").tested
+        (True, False)
+    """
+    found = _KNOWN.get({"postgresql": "postgres", "clickhousedb": "clickhouse"}.get(name, name))
+    if found is None:
+        raise HoldoutRejected(
+            f"there is no dialect {name!r}; expected one of {', '.join(sorted(_KNOWN))}; "
+            "seal a file, or copy the rows to one of these engines"
+        )
+    return found

@@ -55,8 +55,9 @@ def row_values_sql(
         ...     engine.execute(row_values_sql([late], "flights", unit=4)).fetchall()
         [(0,), (4,), (0,)]
     """
-    rows = _rows(values, source, position=position, unit=unit, dialect=dialect, counted=False)
-    return f"{rows}{dialect.closing}"
+    draft, rows = dialect.draft(source)
+    statement = _rows(values, rows, position=position, unit=unit, dialect=draft, counted=False)
+    return dialect.finished(statement, source)
 
 
 def totals_sql(values: Sequence[RowValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
@@ -70,8 +71,9 @@ def totals_sql(values: Sequence[RowValue], source: str, *, unit: int = UNIT, dia
         SELECT coalesce((count(*) FILTER (WHERE g0))::numeric * 4, 0) AS v0 FROM (SELECT (('60.0'::float8 <
         t."delay"::float8) AND (t."delay"::float8 <= 'Infinity'::float8)) AS g0 FROM flights AS t) AS r
     """
-    sums = ", ".join(f"coalesce({total}, 0) AS v{place}" for place, total in enumerate(_totals(values, unit, dialect)))
-    return f"SELECT {sums} FROM {_counted(values, source, None, unit, dialect)}{dialect.closing}"
+    draft, rows = dialect.draft(source)
+    sums = ", ".join(f"coalesce({total}, 0) AS v{place}" for place, total in enumerate(_totals(values, unit, draft)))
+    return dialect.finished(f"SELECT {sums} FROM {_counted(values, rows, None, unit, draft)}", source)
 
 
 def part_totals_sql(
@@ -82,10 +84,10 @@ def part_totals_sql(
 
     A row belongs to part ``position modulo parts``, with positions from 0; other arguments as for `row_values_sql`.
     """
-    part = dialect.rest.format("p", int(parts))
-    rows = _counted(values, source, position, unit, dialect)
-    sums = _sums(values, unit, dialect)
-    return f"SELECT {part} AS part, {sums} FROM {rows} GROUP BY part ORDER BY part{dialect.closing}"
+    draft, rows = dialect.draft(source)
+    part, sums = draft.rest.format("p", int(parts)), _sums(values, unit, draft)
+    counted = _counted(values, rows, position, unit, draft)
+    return dialect.finished(f"SELECT {part} AS part, {sums} FROM {counted} GROUP BY part ORDER BY part", source)
 
 
 def group_totals_sql(
@@ -95,9 +97,10 @@ def group_totals_sql(
 
     Which rows are looked up in which group follows the column of the groups alone; arguments as for `row_values_sql`.
     """
-    rows = _counted(values, source, group_by, unit, dialect)
-    sums = _sums(values, unit, dialect, dialect.of_group)
-    return f"SELECT {dialect.size} AS size, {sums} FROM {rows} GROUP BY p{dialect.closing}"
+    draft, rows = dialect.draft(source)
+    sums = _sums(values, unit, draft, draft.of_group)
+    counted = _counted(values, rows, group_by, unit, draft)
+    return dialect.finished(f"SELECT {draft.size} AS size, {sums} FROM {counted} GROUP BY p", source)
 
 
 def stretch_totals_sql(
@@ -108,10 +111,10 @@ def stretch_totals_sql(
 
     The stretch of a row is its position without so many of the last bits; other arguments as for `row_values_sql`.
     """
-    stretch = dialect.without_bits.format("p", int(bits))
-    rows = _counted(values, source, position, unit, dialect)
-    sums = _sums(values, unit, dialect)
-    return f"SELECT {stretch} AS stretch, {sums} FROM {rows} GROUP BY stretch{dialect.closing}"
+    draft, rows = dialect.draft(source)
+    stretch, sums = draft.without_bits.format("p", int(bits)), _sums(values, unit, draft)
+    counted = _counted(values, rows, position, unit, draft)
+    return dialect.finished(f"SELECT {stretch} AS stretch, {sums} FROM {counted} GROUP BY stretch", source)
 
 
 def cells_sql(values: Sequence[RowValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
@@ -120,12 +123,14 @@ def cells_sql(values: Sequence[RowValue], source: str, *, unit: int = UNIT, dial
     The cell of v is ``v * 256 / unit`` rounded down and 255 at the most, as in `everhold.sealing.sums.cells_of`; empty
     cells are left out. Its time may depend on the values.
     """
-    rows = _rows(values, source, position=None, unit=unit, dialect=dialect, counted=False, names="g")
-    spread = dialect.spread(f"({rows})", [], _names(values))
-    cell = f"least({dialect.divided(f'(value * {_CELLS})', int(unit))}, {_CELLS - 1})"
-    return (
-        f"SELECT place, cell, count(*) AS count, {dialect.total('value', unit=unit, condition=False)} AS sum "
-        f"FROM (SELECT place, {cell} AS cell, value FROM ({spread}) AS s) AS c GROUP BY place, cell{dialect.closing}"
+    draft, rows = dialect.draft(source)
+    grids = _rows(values, rows, position=None, unit=unit, dialect=draft, counted=False, names="g")
+    cell = f"least({draft.divided(f'(value * {_CELLS})', int(unit))}, {_CELLS - 1})"
+    return dialect.finished(
+        f"SELECT place, cell, count(*) AS count, {draft.total('value', unit=unit, condition=False)} AS sum "
+        f"FROM (SELECT place, {cell} AS cell, value FROM ({draft.spread(f'({grids})', [], _names(values))}) AS s) AS c "
+        "GROUP BY place, cell",
+        source,
     )
 
 
@@ -141,14 +146,12 @@ def group_kinds_sql(
         unit: Grid steps between 0 and 1.
         dialect: Whose text to write.
     """
-    totals = ", ".join(f"{total} AS h{place}" for place, total in enumerate(_totals(values, unit, dialect)))
-    rows = _counted(values, source, group_by, unit, dialect)
-    groups = f"(SELECT {dialect.size} AS size, {totals} FROM {rows} GROUP BY p)"
-    spread = dialect.spread(groups, ["size"], _names(values, "h"))
-    return (
-        f"SELECT place, size, value AS sum, count(*) AS count FROM ({spread}) AS s GROUP BY place, size, value"
-        f"{dialect.closing}"
-    )
+    draft, rows = dialect.draft(source)
+    totals = ", ".join(f"{total} AS h{place}" for place, total in enumerate(_totals(values, unit, draft)))
+    groups = f"(SELECT {draft.size} AS size, {totals} FROM {_counted(values, rows, group_by, unit, draft)} GROUP BY p)"
+    kinds = draft.spread(groups, ["size"], _names(values, "h"))
+    statement = f"SELECT place, size, value AS sum, count(*) AS count FROM ({kinds}) AS s GROUP BY place, size, value"
+    return dialect.finished(statement, source)
 
 
 def pair_kinds_sql(
@@ -160,19 +163,18 @@ def pair_kinds_sql(
     The numerator of a row is the smaller of both row values; a row by itself has size 1. Arguments as for
     `group_kinds_sql`; None for no groups.
     """
-    both = [numerator, denominator]
-    rows = _rows(both, source, position=group_by, unit=unit, dialect=dialect, counted=False, names="g")
+    draft, place = dialect.draft(source)
+    rows = _rows(
+        [numerator, denominator], place, position=group_by, unit=unit, dialect=draft, counted=False, names="g"
+    )  # fmt: skip
     if group_by is None:
-        units = f"(SELECT {dialect.integer.format(1)} AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r)"
+        units = f"(SELECT {draft.integer.format(1)} AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r)"
     else:
-        sums = (dialect.total(name, unit=unit, condition=False) for name in ("k0", "k1"))
         pairs = f"(SELECT p, least(g0, g1) AS k0, g1 AS k1 FROM ({rows}) AS r)"
-        named = ", ".join(f"{total} AS h{place}" for place, total in enumerate(sums))
-        units = f"(SELECT {dialect.size} AS size, {named} FROM {pairs} AS u GROUP BY p)"
-    return (
-        f"SELECT size, h0 AS numerator, h1 AS denominator, count(*) AS count FROM {units} AS n GROUP BY size, h0, h1"
-        f"{dialect.closing}"
-    )
+        sums = [draft.total(name, unit=unit, condition=False) for name in ("k0", "k1")]
+        units = f"(SELECT {draft.size} AS size, {sums[0]} AS h0, {sums[1]} AS h1 FROM {pairs} AS u GROUP BY p)"
+    counted = "SELECT size, h0 AS numerator, h1 AS denominator, count(*) AS count"
+    return dialect.finished(f"{counted} FROM {units} AS n GROUP BY size, h0, h1", source)
 
 
 def _rows(
