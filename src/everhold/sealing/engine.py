@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POSITION", "SEALED", "UnchangedFile", "check_fingerprint", "engine_errors_hidden", "errors_hidden", "fetched",
-    "file_pattern", "fingerprint", "locked_connection", "spilling_into",
+    "file_pattern", "fingerprint", "limit_memory", "locked_connection", "spilling_into",
 ]  # fmt: skip
 
 SEALED = "sealed"
 """Name of the view of the sealed rows."""
 
 _LIMITS = TimeLimits()
+_MEGABYTES, _MEGABYTES_OF_A_COLUMN = 512, 8  # a group of rows that is being written takes one of each column and thread
+_LIMITED_COLUMNS = 256
 _KEPT_OPTIMIZERS = ("column_lifetime", "common_subexpressions", "unused_columns")
 
 POSITION = "file_row_number"
@@ -48,6 +50,15 @@ def spilling_into(folder: Path) -> duckdb.DuckDBPyConnection:
     Left alone it would write rows that do not fit into memory to the working folder, as open as the umask says.
     """
     return duckdb.connect(":memory:", config={"temp_directory": str(folder / "spilled")})
+
+
+def limit_memory(connection: duckdb.DuckDBPyConnection, columns: int) -> None:
+    """Let a connection of `spilling_into` hold as much as a table of so many columns needs, whatever its rows.
+
+    The rest goes to its temporary files. Very wide tables keep the engine's own limit, most of the machine.
+    """
+    if columns <= _LIMITED_COLUMNS:
+        connection.execute(f"SET memory_limit = '{_MEGABYTES + _MEGABYTES_OF_A_COLUMN * columns}MB'")
 
 
 def locked_connection(

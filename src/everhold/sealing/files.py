@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.progress import progress
-from everhold.sealing.engine import POSITION, file_pattern, fingerprint, spilling_into
+from everhold.sealing.engine import POSITION, file_pattern, fingerprint, limit_memory, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
 from everhold.sealing.reading import (
     MOST_ROWS,
@@ -89,6 +89,7 @@ def seal_rows(
         read_rows(connection, holdout, name="holdout_source", what="holdout", most_rows=most_rows)
         columns = column_kinds(connection.view("holdout_source"))
         _check_names(columns)
+        limit_memory(connection, len(columns))
         sets = ["holdout"]
         if training is not None:
             read_rows(connection, training, name="training_source", what="training", most_rows=most_rows)
