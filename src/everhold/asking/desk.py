@@ -297,6 +297,21 @@ class Desk:
             )
         return entries
 
+    def charged_entries(self) -> list[Entry]:
+        """All entries that were charged, in order, each with its seal checked.
+
+        Raises:
+            IntegrityError: If one is missing or was altered.
+        """
+        head = self.head()
+        entries = [entry for entry in self.ledger.charged(head.charged) if entry.sequence <= head.sequence]
+        if sum(entry.charged for entry in entries) != head.charged:
+            raise IntegrityError(
+                f"the entries of the ledger do not add up to the {head.charged:,} that were charged; expected all of "
+                "them; verify the ledger and restore a backup"
+            )
+        return entries[::-1]
+
     def state(self) -> State:
         """The mechanism's present state; secret."""
         return self.state_from(self.data())

@@ -183,6 +183,7 @@ _WORDS_OF_SUMMARY: dict[str, Fits] = {
     "does_not_mean": _texts,
 }  # fmt: skip
 _SOMETIMES: dict[str, dict[str, Fits]] = {
+    "ledger_head": {"checkpoint": _object(sequence=_count, made_at=_text)},
     "rows": {"also_sealed_as": _texts},
     "account": {
         "allotments": _object(acts=_count, analysts=_list(_allotted)),

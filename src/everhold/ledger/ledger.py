@@ -72,6 +72,9 @@ _CHARGED = (
     .order_by(entries.c.sequence.desc())
     .limit(bindparam("size"))
 )
+_BEGINNING = _ENTRIES.where(  # whatever follows is a hexadecimal digit
+    _OF_HOLDOUT, entries.c.question >= bindparam("first"), entries.c.question < bindparam("end")
+)
 _HEAD = select(head).where(head.c.holdout_id == bindparam("holdout"))
 _INSERT = insert(entries)
 _MOVE_HEAD = update(head).where(
@@ -170,6 +173,16 @@ class Ledger:
         with self.database.transaction() as connection, database_errors():
             row = connection.execute(_ANSWERED, {"holdout": self.holdout, "questions": json.dumps([question])}).first()
         return None if row is None else self._entry(row)
+
+    def beginning_with(self, text: str) -> list[Entry]:
+        """The entries of all questions whose fingerprint begins so.
+
+        Raises:
+            IntegrityError: If one was altered.
+        """
+        with self.database.transaction() as connection, database_errors():
+            rows = connection.execute(_BEGINNING, {"holdout": self.holdout, "first": text, "end": f"{text}g"}).all()
+        return list(map(self._entry, rows))
 
     def entries(self, start: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """The entries in order, read page by page; nothing stays locked in between.
@@ -335,7 +348,9 @@ class Ledger:
         for before in (Asked(),) if remembered is None else (remembered, Asked()):
             if before.sequence > at.sequence:  # it was set back, which is judged by the head file
                 continue
-            asked = before.up_to(at, "".join(questions_in_order(connection, self.holdout, before.sequence, at.sequence)))
+            asked = before.up_to(
+                at, "".join(questions_in_order(connection, self.holdout, before.sequence, at.sequence))
+            )
             if asked is not None:
                 self.database.asked[self.holdout] = asked
                 return asked
