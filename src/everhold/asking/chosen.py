@@ -181,9 +181,10 @@ class _Shelf:
         found = [self._asked(line.fingerprint) for line in ready.asked]
         entries = [entry for entry in found if entry is not None]
         if None in found:
+            missing = ready.asked[found.index(None)].description["shown"]
             raise QueryRejected(
-                f"{brief(ready.asked[found.index(None)].description['shown'])} was not asked yet, and only answers of the "
-                f"ledger can be shown; expected a question that was asked; ask it first; {_SIGNED_NOTHING}"
+                f"{brief(missing)} was not asked yet, and only answers of the ledger can be shown; expected a question "
+                f"that was asked; ask it first; {_SIGNED_NOTHING}"
             )
         answer: Answer = ready.result(
             Told([_committed(entry, self.told.get(entry.sequence)) for entry in entries], {}, "", None)

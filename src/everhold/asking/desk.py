@@ -178,7 +178,7 @@ class Desk:
             outcomes += made
         if outcomes:
             made_of = dict(zip((places[row] for row in rows), outcomes, strict=False))
-            after = accounts.into(bound_state(state, self.record.configuration))
+            after = accounts.into({"configuration": self._settings, "mechanism": state.to_dict()})
             page.record(after, [made_of.get(order[index]) for index in page.new])
 
     def _charge(self, accounts: Accounts, made: Sequence[Outcome], *, most: int) -> None:
@@ -317,8 +317,19 @@ class Desk:
         return self.state_from(self.data())
 
     def state_from(self, data: dict[str, Any]) -> State:
-        """The mechanism's state out of the ledger's."""
-        return state_from(data, self.record.configuration)
+        """The mechanism's state out of the ledger's.
+
+        Raises:
+            IntegrityError: If the state belongs to other settings of the holdout.
+        """
+        if data.get("configuration") != self._settings:
+            return state_from(data, self.record.configuration)
+        return State.from_dict(data["mechanism"])
+
+    @cached_property
+    def _settings(self) -> str:
+        """What every state of this holdout says of its settings; costly for every answer, as its columns are there."""
+        return str(bound_state(State(), self.record.configuration)["configuration"])
 
     def whole(self, data: dict[str, Any]) -> dict[str, int]:
         """What was there at the beginning, by name as in `remaining`; for an analyst what was allotted to them."""

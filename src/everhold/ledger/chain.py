@@ -66,13 +66,18 @@ def _has_text_keys(value: object) -> bool:
     return all(_has_text_keys(item) for item in value if type(item) not in _WITHOUT_KEYS)
 
 
-def canonical_object(text: object) -> dict[str, Any] | None:
-    """The object that a text is the canonical JSON of; None for any other text, and for what is none."""
+def canonical_object(text: object, *, sealed: bool = False) -> dict[str, Any] | None:
+    """The object that a text is the canonical JSON of; None for any other text, and for what is none.
+
+    Args:
+        text: What the ledger holds.
+        sealed: Whether it carries a seal, and so is the text that was written: then nothing is written again.
+    """
     try:
         if not isinstance(text, str) or not text.startswith("{"):
             return None
         value, end = _DECODER.raw_decode(text)  # what was read has text keys
-        return value if end == len(text) and _ENCODER.encode(value) == text else None
+        return value if sealed or (end == len(text) and _ENCODER.encode(value) == text) else None
     except (ValueError, RecursionError):
         return None
 

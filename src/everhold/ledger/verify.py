@@ -289,6 +289,20 @@ class _Walk:
         if head != (self.sequence, self.previous):
             self.unmet[otherwise] = head
 
+    def _hash_of(self, row: Mapping[str, Any]) -> str | None:
+        """The hash of an entry's fields; None if they are not of their types."""
+        try:
+            return entry_hash(self.holdout, *[row[name] for name in HASHED])
+        except (TypeError, ValueError):
+            return None
+
+    def _carries_seal(self, row: Mapping[str, Any]) -> bool:
+        """Whether a hash carries this key's seal; nothing does without a key."""
+        if self.seal_key is None or not isinstance(row["entry_seal"], str):
+            return False
+        seal = entry_seal(self.seal_key, holdout=self.holdout, entry_hash=row["entry_hash"])
+        return hmac.compare_digest(seal.encode(), row["entry_seal"].encode())
+
     def mark(self, sequence: int) -> None:
         """Keep what the entries up to one add up to."""
         self.marked_at.add(sequence)
@@ -303,7 +317,9 @@ class _Walk:
         """Take one entry and say what is wrong with it."""
         self.entries += 1
         expected = self.sequence + 1
-        read = {name: canonical_object(row[name]) for name in ("description", "answer")}
+        known = self._hash_of(row)
+        sealed = known is not None and known == row["entry_hash"] and self._carries_seal(row)
+        read = {name: canonical_object(row[name], sealed=sealed) for name in ("description", "answer")}
         description, answer = read.values()
         malformed = list(_malformed(row, read))
         if (
@@ -318,12 +334,10 @@ class _Walk:
             yield Finding(number, f"the entry is number {number}, expected {expected}: entries are missing or added")
         if row["previous_hash"] != self.previous:
             yield Finding(number, "the entry does not continue the one before it")
-        if row["entry_hash"] != entry_hash(holdout=self.holdout, **{name: row[name] for name in HASHED}):
+        if row["entry_hash"] != known:
             yield Finding(number, "the entry was altered: its hash is not that of its fields")
-        if self.seal_key is not None:
-            seal = entry_seal(self.seal_key, holdout=self.holdout, entry_hash=row["entry_hash"])
-            if not hmac.compare_digest(seal.encode(), row["entry_seal"].encode()):
-                yield Finding(number, "the entry does not carry the seal of this key")
+        if not sealed and self.seal_key is not None and not self._carries_seal(row):
+            yield Finding(number, "the entry does not carry the seal of this key")
         if row["question"] in self.questions:
             yield Finding(number, "the entry's question had been answered before")
         broken = self.accounts.replay(description, answer, row["charged"])
