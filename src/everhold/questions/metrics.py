@@ -303,10 +303,13 @@ def _digest(array: NDArray[Any]) -> str:
     if array.dtype.kind == "U":
         content = "text" + "".join(f"{len(text)}:{text}" for text in array.tolist())
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-    numbers = np.ascontiguousarray(array, dtype="<f8") + 0.0  # + 0.0 makes -0.0 the same as 0.0
-    digest = hashlib.sha256(b"numbers" + numbers.tobytes())
-    if array.dtype.kind in "iu" and bool(np.any(np.abs(numbers) >= 2.0**53)):  # doubles do not tell these apart
-        digest.update(np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind == "i" else "<u8").tobytes())
+    numbers = np.array(array, dtype="<f8", order="C")
+    numbers += 0.0  # makes -0.0 the same as 0.0
+    digest = hashlib.sha256(b"numbers")
+    digest.update(numbers.data)
+    if array.dtype.kind in "iu" and numbers.size and max(-numbers.min(), numbers.max()) >= 2.0**53:
+        whole = np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind == "i" else "<u8")
+        digest.update(whole.data)  # doubles do not tell these apart
     return digest.hexdigest()
 
 
