@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
+from everhold.questions.prediction_columns import Placed
 from everhold.questions.predictions import PredictionTable, check_classes, check_lengths, is_mixed, probabilities
 from everhold.questions.question import Made
 from everhold.questions.rules import rule_is_right, squared_distance
@@ -110,24 +111,33 @@ class LabelQuery(Query):
         return self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
 
     def _of_arrays(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
-        label = schema.label or ""
         sealed = self._usable(self.predictions, schema.rows, schema, what="the predictions")
-        return {"predictions": _digest(sealed)}, self._against(sealed, label), self._given_training(schema), (label,)
+        values = self._judged(self.predictions, sealed, schema)
+        return {"predictions": _digest(sealed)}, values, self._given_training(schema), (schema.label or "",)
+
+    def _judged(self, given: Any, checked: NDArray[Any], schema: Schema) -> RowFunction:
+        """Row values of checked predictions; those that wait on the disk are not held in memory meanwhile."""
+        if not isinstance(given, Placed):
+            return self._against(checked, schema.label or "")
+        alone: LabelQuery = replace(self, predictions=None, training=None)  # type: ignore[type-var]  # a dataclass
+        return given.until_asked(checked, alone._against, schema.label or "")
 
     def _given_training(self, schema: Schema) -> RowFunction | None:
         """Row values of the training rows, from predictions that were handed in; None without."""
         if self.training is None or not schema.training_rows:
             return None
         known = self._usable(self.training, schema.training_rows, schema, what="the training predictions")
-        return self._against(known, schema.label or "")
+        return self._judged(self.training, known, schema)
 
     def given(self, schema: Schema) -> NDArray[Any] | None:
         """Checked predictions for the sealed rows, plain numbers or text; None where something else makes them."""
         if not self._by_position:
             return None
-        return self._checked(self.predictions, schema.rows, schema, what="the predictions")
+        predictions, what = _named(self.predictions, "the predictions")
+        return self._checked(predictions, schema.rows, schema, what=what)
 
     def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        predictions, what = _named(predictions, what)
         checked = self._checked(predictions, rows, schema, what=what)
         self._check(checked, schema, what=what)
         return checked
@@ -285,6 +295,11 @@ def matrix_of(table: Table, features: tuple[str, ...], *, framed: bool) -> Any:
     import pandas as pd  # the extra [sklearn]; whoever fitted on a data frame has it
 
     return pd.DataFrame({name: table[name] for name in features}, copy=False)
+
+
+def _named(predictions: Any, otherwise: str) -> tuple[Any, str]:
+    """Predictions and how messages call them: those of a column by its name."""
+    return (predictions.values, predictions.what) if isinstance(predictions, Placed) else (predictions, otherwise)
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:

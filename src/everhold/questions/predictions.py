@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 __all__ = [
-    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_lengths", "is_mixed", "prediction_table",
+    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_lengths", "is_mixed", "listed", "prediction_table",
     "probabilities",
 ]  # fmt: skip
 
@@ -37,6 +37,7 @@ _NOT_COUNTED = (
 )
 _SHOWN = 3
 _MOST_CLASSES = 5
+_MOST_LISTED = 10
 _LONGEST_CLASS = 40
 
 
@@ -67,24 +68,37 @@ class PredictionTable:
         Raises:
             QueryRejected: If an id is missing, twice or unknown, or the predictions cannot be told. Nothing is charged.
         """
-        if row_id is not None and row_id not in self.columns:
-            raise QueryRejected(
-                f"{self.name} has the columns {self._listed()} and none of them is {row_id!r}, the id by which this "
-                f"holdout's rows are named; expected {_example(row_id)}; nothing was charged"
-            )
+        self._check_named(row_id)
         if row_id is None and not self.counted:
             raise QueryRejected(_NOT_COUNTED)
         values = self.columns[self._values_column(row_id)]
         values = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if row_id is None:
             return values
-        given = self._ids(row_id, text=bool(ids) and isinstance(ids[0], str))
-        if values.shape != (len(given),):
+        order, count = self.order(row_id, ids, rows_are=rows_are), len(self.columns[row_id])
+        if values.shape != (count,):
             raise QueryRejected(
-                f"{self.name} has {len(given):,} ids and predictions of the shape {values.shape}; expected one "
+                f"{self.name} has {count:,} ids and predictions of the shape {values.shape}; expected one "
                 f"prediction for each id, as in {_example(row_id)}; nothing was charged"
             )
-        return values if given == ids else values[self._order(row_id, given, ids, rows_are=rows_are)]
+        return values if order is None else values[order]
+
+    def order(self, row_id: str, ids: Sequence[Any], *, rows_are: str) -> NDArray[np.intp] | None:
+        """Where the prediction of each row stands; None where that is the order of the rows. Arguments as before.
+
+        Raises:
+            QueryRejected: If an id is missing, twice or unknown. Nothing is charged.
+        """
+        self._check_named(row_id)
+        given = self._ids(row_id, text=bool(ids) and isinstance(ids[0], str))
+        return None if given == ids else self._order(row_id, given, ids, rows_are=rows_are)
+
+    def _check_named(self, row_id: str | None) -> None:
+        if row_id is not None and row_id not in self.columns:
+            raise QueryRejected(
+                f"{self.name} has the columns {self._listed()} and none of them is {row_id!r}, the id by which this "
+                f"holdout's rows are named; expected {_example(row_id)}; nothing was charged"
+            )
 
     def _values_column(self, row_id: str | None) -> str:
         others = [name for name in self.columns if name != row_id]
@@ -92,7 +106,7 @@ class PredictionTable:
             if self.column not in others:
                 raise QueryRejected(
                     f"{self.name} has no predictions in a column {self.column!r}; expected one of "
-                    f"{', '.join(map(repr, others)) or 'several'}; nothing was charged"
+                    f"{listed(others)}; nothing was charged"
                 )
             return self.column
         if len(others) == 1:
@@ -104,7 +118,7 @@ class PredictionTable:
         )
 
     def _listed(self) -> str:
-        return ", ".join(map(repr, self.columns)) or "none"
+        return listed(self.columns)
 
     def _ids(self, row_id: str, *, text: bool) -> list[Any]:
         """The ids as text or as numbers: 7 and 7.0 are one id, and "7" and "07" are two."""
@@ -176,6 +190,18 @@ def prediction_table(predictions: object) -> PredictionTable | None:
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):  # pandas and Polars
         return replace(_table(list(source.columns), source.__getitem__), counted=counted)
     return None
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names of columns as messages list them, the first ones of many.
+
+    Examples:
+        >>> listed(["id", "p"]), listed(map(str, range(2_000)))[-14:]
+        ("'id', 'p'", "and 1,990 more")
+    """
+    every = list(names)
+    more = [f"and {len(every) - _MOST_LISTED:,} more"] if len(every) > _MOST_LISTED else []
+    return " ".join([", ".join(map(repr, every[:_MOST_LISTED])), *more]) or "none"
 
 
 def _is_counted(index: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
 from everhold.questions.metrics import EstimatedValues, LabelQuery
 from everhold.questions.paired import PairedQuery
+from everhold.questions.prediction_columns import PredictionColumn, read_together
 from everhold.questions.predictions import prediction_table
 from everhold.questions.procedures import needs_of, procedure_for
 from everhold.questions.question import Question, Ready, paying
@@ -156,10 +157,12 @@ class Preparation:
                 f"there are {len(given)} guesses for {len(queries)} questions; expected one each; nothing was charged"
             )
         bound: list[BoundQuery] = []
-        for query in queries:
-            bound.append(self.parsed(query))
-            if not together:
-                check_estimand(bound[-1:], self.schema, self.mechanism)
+        with progress("reading questions", len(queries)) as line:
+            for query in read_together(queries):
+                bound.append(self.parsed(query))
+                if not together:
+                    check_estimand(bound[-1:], self.schema, self.mechanism)
+                line(len(bound))
         if together:
             check_estimand(bound, self.schema, self.mechanism)
         prepared: list[Prepared] = []
@@ -321,19 +324,23 @@ class Preparation:
         return bound
 
     def placed(self, query: AnyLabelQuery) -> AnyLabelQuery:
-        """The same question with tables of predictions put in the order of the rows.
+        """The same question with tables and columns of predictions put in the order of the rows.
 
         Raises:
             QueryRejected: If their ids are not those of the rows. Nothing is charged.
         """
-        row_id = self.schema.row_id
-        if (table := prediction_table(query.predictions)) is not None:
-            ids = () if self.sealed_ids is None else self.sealed_ids()
-            query = _with(query, predictions=table.in_order(row_id, ids, rows_are="sealed"))
-        if self.training is not None and (table := prediction_table(query.training)) is not None:
-            ids = () if row_id is None else self.training.row_ids(row_id)
-            query = _with(query, training=table.in_order(row_id, ids, rows_are="training"))
-        return query
+        row_id, training = self.schema.row_id, self.training
+        query = _with(query, predictions=self._placed(query.predictions, self.sealed_ids or tuple, rows_are="sealed"))
+        if training is None:
+            return query
+        ids = tuple if row_id is None else partial(training.row_ids, row_id)
+        return _with(query, training=self._placed(query.training, ids, rows_are="training"))
+
+    def _placed(self, predictions: Any, ids: Callable[[], Sequence[Any]], *, rows_are: str) -> Any:
+        if isinstance(predictions, PredictionColumn):
+            return predictions.placed(self.schema, ids(), rows_are=rows_are)
+        table = prediction_table(predictions)
+        return predictions if table is None else table.in_order(self.schema.row_id, ids(), rows_are=rows_are)
 
     def _tried(self, bound: BoundQuery, function: RowFunction) -> BoundQuery:
         """A question that is code, tried on public rows; what it does there is part of its identity."""

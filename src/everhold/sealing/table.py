@@ -27,6 +27,7 @@ from everhold.values.expressions import (
     totals_sql,
 )
 from everhold.values.expressions.sql import quoted
+from everhold.values.base import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -400,6 +401,9 @@ class StoredRows:
 
     def _function_values(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
         names, fault = self._columns if query.reads is None else query.reads, query.at_fault
+        function = (
+            function.in_memory() if isinstance(function, Kept) else function
+        )  # a disk that fails is no row's fault
         if not self._sealed:
             return public_values(function, self.table(names), self.rows)
         if query.by_position:

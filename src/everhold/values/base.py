@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,13 +22,21 @@ if TYPE_CHECKING:
 
     from everhold.values.expressions import ColumnKind, RowValue
 
-__all__ = ["BoundQuery", "Pair", "RowFunction", "Schema", "Table", "same_length"]
+__all__ = ["BoundQuery", "Kept", "Pair", "RowFunction", "Schema", "Table", "same_length"]
 
 Table = Mapping[str, "NDArray[Any]"]
 """Columns by name, one NumPy array each; missing numbers are nan, missing text is None."""
 
 RowFunction = Callable[[Table], "NDArray[Any]"]
 """From a table to one value in [0, 1] for each of its rows, each value computed from its own row alone."""
+
+
+@runtime_checkable
+class Kept(Protocol):
+    """A row function whose predictions wait on the disk; see `everhold.questions.prediction_columns`."""
+
+    def in_memory(self) -> RowFunction:
+        """The same with its predictions in memory."""
 
 
 @dataclass(frozen=True, slots=True)
