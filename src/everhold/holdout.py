@@ -56,6 +56,7 @@ from everhold.sealing.configuration import (
     state_from,
 )
 from everhold.sealing.create import check_columns, checked_seed, seal
+from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.keys import KEY_FILE, StewardKey
 from everhold.sealing.reading import MOST_ROWS, check_most_rows
@@ -128,17 +129,16 @@ class Holdout:
         head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
         state_from(store.of(record, key.seal_key, head_file).head().state, configuration)
         self._folder, schema = folder, schema_from(configuration)
-        shared: dict[str, Any] = {"columns": tuple(schema.columns), "label": schema.label}
+        shared: dict[str, Any] = {"columns": tuple(schema.columns), "label": schema.label, "row_id": schema.row_id}
         sealed = StoredRows(
-            folder / HOLDOUT_FILE, rows=schema.rows, sealed=True, order_key=key.order_key,
-            fingerprint=configuration["fingerprint"], **shared,
+            Embedded(folder / HOLDOUT_FILE, fingerprint=configuration["fingerprint"]),
+            rows=schema.rows, sealed=True, order_key=key.order_key, **shared,
         )  # fmt: skip
         training = None
         if schema.training_rows:
-            training = StoredRows(
-                folder / TRAINING_FILE, rows=schema.training_rows, sealed=False,
-                fingerprint=configuration["training_fingerprint"], **shared,
-            )  # fmt: skip
+            file, known = folder / TRAINING_FILE, configuration["training_fingerprint"]
+            engine = Embedded(file, fingerprint=known, what="training")
+            training = StoredRows(engine, rows=schema.training_rows, sealed=False, **shared)
         self._desk = Desk(
             store=store, record=record, mechanism=mechanism_from(configuration), schema=schema, key=key,
             head_file=head_file, sealed=sealed, training=training,

@@ -197,8 +197,8 @@ def _seal_key(folder: Path, record: HoldoutRecord) -> tuple[bytes | None, list[s
 
 def _row_findings(folder: Path, record: HoldoutRecord) -> Iterator[str]:
     from everhold.errors import IntegrityError
-    from everhold.sealing.engine import check_fingerprint
     from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
+    from everhold.sealing.fingerprints import check_fingerprint
 
     files = [(HOLDOUT_FILE, "holdout", record.configuration["fingerprint"])]
     if record.configuration["training_fingerprint"] is not None:

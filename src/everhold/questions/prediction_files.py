@@ -15,7 +15,7 @@ import duckdb
 
 from everhold.errors import QueryRejected
 from everhold.questions.predictions import MOST_CHARACTERS, PredictionTable
-from everhold.sealing.engine import file_pattern
+from everhold.sealing.duckdb_files import file_pattern
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.progress import progress
-from everhold.sealing.engine import POSITION, file_pattern, fingerprint, spilling_into
+from everhold.sealing.duckdb_files import file_pattern, spilling_into
+from everhold.sealing.engines.base import POSITION
 from everhold.sealing.equal_rows import check_equal_rows
+from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.reading import (
     MOST_ROWS,
     RowSource,

@@ -20,7 +20,7 @@ import duckdb
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.sealing.configuration import schema_from
-from everhold.sealing.engine import file_pattern
+from everhold.sealing.duckdb_files import file_pattern
 from everhold.sealing.files import HOLDOUT_FILE
 from everhold.sealing.reading import reading_errors_hidden
 from everhold.sealing.storage import is_folder_name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from everhold.dependence.base import SeriesFacts
 from everhold.dependence.series.fitting import ISO_TIME, ONE_STEP
 from everhold.errors import DependenceError
-from everhold.sealing.engine import file_pattern, spilling_into
+from everhold.sealing.duckdb_files import file_pattern, spilling_into
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, is_missing
 from everhold.sealing.reading import reading_errors_hidden
 from everhold.values.expressions.sql import quoted

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
-import weakref
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 
 from everhold.dependence.stretches import bits_of_stretch, sizes_of_stretches, stretch_of_rows
 from everhold.progress import progress
-from everhold.sealing.engine import POSITION, SEALED, UnchangedFile, fetched, locked_connection
+from everhold.sealing.engines.base import POSITION
 from everhold.sealing.probe import public_values, sealed_values
 from everhold.sealing.sums import cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
@@ -30,12 +25,12 @@ from everhold.values.expressions.sql import quoted
 from everhold.values.base import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Needs
+    from everhold.sealing.engines.base import Engine
     from everhold.values.base import BoundQuery, RowFunction, Table
     from everhold.values.expressions import RowValue
 
@@ -48,65 +43,47 @@ _BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
 
 
 class StoredRows:
-    """The rows of one Parquet file, as exact integer sums. Columns are read when a question first needs them.
+    """The rows of one table, as exact integer sums. Columns are read when a question first needs them.
 
     Args:
-        path: A file written by `everhold.sealing.files.seal_rows`, its fingerprint checked.
+        engine: Where they are, and who runs statements about them.
         rows: Number of rows.
         columns: Names of all columns.
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
         label: Column without missing values that keeps its own type.
-        order_key: Makes the secret order in which code meets sealed rows; None for the order of the file.
-        fingerprint: What the file has to be, now and around whatever needs it; None for a file that nobody checks.
-
-    Raises:
-        IntegrityError: If the file is missing, or is not the one of the fingerprint. Nothing is charged.
+        row_id: Column that names rows, each once; it puts the rows of a table without positions in order.
+        order_key: Makes the secret order in which code meets sealed rows; None for their own order.
     """
 
     def __init__(
         self,
-        path: Path,
+        engine: Engine,
         *,
         rows: int,
         columns: Sequence[str],
         sealed: bool,
         label: str | None = None,
+        row_id: str | None = None,
         order_key: bytes | None = None,
-        fingerprint: str | None = None,
     ) -> None:
-        self._path = path
+        self.engine = engine
         self._columns = tuple(columns)
         self._sealed = sealed
         self._label = label
+        self._row_id = row_id
         self._order_key = order_key
-        what = "holdout" if sealed else "training"
-        self._unchanged: Callable[[], AbstractContextManager[None]] = (
-            nullcontext if fingerprint is None else UnchangedFile(path, fingerprint, what=what).reading
-        )
         self._arrays: dict[str, NDArray[Any]] = {}
         self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
         self._ids: list[Any] | None = None
         self._group_indices: dict[str, NDArray[np.int64]] = {}
-        self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
-        self._connection: duckdb.DuckDBPyConnection | None = None
         self.rows = rows
-        _open_rows.add(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rows={self.rows})"
 
     def close(self) -> None:
         """Close the engine; it opens again when needed."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    def _after_fork_in_child(self) -> None:
-        """The engine's threads stay with the parent, and a lock may be held by one of its threads for ever."""
-        self._lock = threading.Lock()
-        _left_to_parent.append(self._connection)
-        self._connection = None
+        self.engine.close()
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
         """Exact sums of row values over each part of the rows; row i belongs to part i modulo ``parts``.
@@ -119,7 +96,7 @@ class StoredRows:
         """
         totals = np.zeros((len(queries), parts), dtype=np.int64)
         written: dict[int, RowValue] = {}
-        with self._unchanged():  # also where all columns are in memory already
+        with self.engine.reading():  # also where all columns are in memory already
             for place, query in enumerate(queries):
                 function = query.sealed if self._sealed else query.training
                 if query.row_value is not None:
@@ -132,9 +109,9 @@ class StoredRows:
             with progress("reading rows", len(written)) as line:
                 for places, values in _chunks(written):
                     if parts == 1:
-                        totals[places, 0] = self._fetch(totals_sql(values, SEALED, unit=unit))[0]
+                        totals[places, 0] = self._fetch(totals_sql(values, self.engine.source, unit=unit))[0]
                     else:
-                        sql = part_totals_sql(values, SEALED, parts=parts, position=POSITION, unit=unit)
+                        sql = part_totals_sql(values, self.engine.source, parts=parts, position=POSITION, unit=unit)
                         for part, *sums in self._fetch(sql):
                             totals[places, part] = sums
                     line(line.done + len(places))
@@ -170,7 +147,7 @@ class StoredRows:
         more = [place for place, need in enumerate(needs) if need != "total"]
         if parts != 1 and more:
             raise ValueError(f"{len(more)} questions need more than totals of {parts} parts; expected totals alone")
-        with self._unchanged():
+        with self.engine.reading():
             if plain:
                 totals[plain] = self.totals([queries[place] for place in plain], parts=parts, unit=unit)
             with progress("reading rows", len(more)) as line:
@@ -193,7 +170,7 @@ class StoredRows:
             sizes, columns = self._grouped_expressions(values, group_by, unit=unit)
             return [(int(sums.sum()), group_sums_of(sizes, sums, unit=unit)) for sums in columns]
         if len(values) == len(queries) and all(need == "cells" for need in needs):  # in any order of the rows
-            found = self._fetch(row_values_sql(values, SEALED, unit=unit), as_arrays=True)
+            found = self._fetch(row_values_sql(values, self.engine.source, unit=unit), as_arrays=True)
             columns = [np.ma.getdata(found[f"v{place}"]) for place in range(len(values))]
             return [self._summary(need, [grid], None, unit) for need, grid in zip(needs, columns, strict=True)]
         parts = [_parts_of_ratio(query) or (query,) for query in queries]
@@ -233,12 +210,12 @@ class StoredRows:
         """
         if self._sealed:
             raise ValueError("the rows are sealed; expected a question to the training rows")
-        with self._unchanged():
+        with self.engine.reading():
             return tuple(self._grids(_parts_of_ratio(query) or (query,), unit=unit))
 
     def row_values(self, query: BoundQuery, *, unit: int = UNIT) -> NDArray[np.int64]:
         """The value of every row in grid units, shape (rows,); of sealed rows it is secret."""
-        with self._unchanged():
+        with self.engine.reading():
             return self._grids([query], unit=unit)[0]
 
     def summary(
@@ -247,7 +224,7 @@ class StoredRows:
         """The total of row values that are known already, and what a procedure needs of them besides; see `look`."""
         if need == "total":
             return int(grid.sum()), None
-        with self._unchanged():
+        with self.engine.reading():
             return self._summary(need, [grid], group_by, unit)
 
     def _grids(self, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
@@ -281,7 +258,7 @@ class StoredRows:
     def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
         for start in range(0, len(values), _COLUMNS_AT_ONCE):
             some = values[start : start + _COLUMNS_AT_ONCE]
-            found = self._fetch(row_values_sql(some, SEALED, position=POSITION, unit=unit), as_arrays=True)
+            found = self._fetch(row_values_sql(some, self.engine.source, position=POSITION, unit=unit), as_arrays=True)
             positions = np.ma.getdata(found["p"])
             for place in range(len(some)):
                 grid = np.empty(self.rows, dtype=np.int64)
@@ -304,8 +281,8 @@ class StoredRows:
         if group_by is None:
             raise ValueError("a procedure needs groups and no column names them; expected one")
         if group_by not in self._group_indices:
-            sql = f"SELECT {POSITION} AS p, dense_rank() OVER (ORDER BY {quoted(group_by)}) - 1 AS g FROM {SEALED}"
-            found = self._fetch(sql, as_arrays=True)
+            group = f"dense_rank() OVER (ORDER BY {quoted(group_by)}) - 1"
+            found = self._fetch(f"SELECT {POSITION} AS p, {group} AS g FROM {self.engine.source}", as_arrays=True)
             index = np.empty(self.rows, dtype=np.int64)
             index[np.ma.getdata(found["p"])] = np.ma.getdata(found["g"])
             self._group_indices[group_by] = index
@@ -317,7 +294,7 @@ class StoredRows:
         self, values: Sequence[RowValue], group_by: str, *, unit: int
     ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
         """The same of expressions, by the engine, in any order of the groups."""
-        found = self._fetch(group_totals_sql(values, SEALED, group_by=group_by, unit=unit), as_arrays=True)
+        found = self._fetch(group_totals_sql(values, self.engine.source, group_by=group_by, unit=unit), as_arrays=True)
         sums = [np.ma.getdata(found[f"v{place}"]).astype(np.int64) for place in range(len(values))]
         return np.ma.getdata(found["size"]).astype(np.int64), sums
 
@@ -339,7 +316,7 @@ class StoredRows:
         """
         totals = np.zeros((len(queries), len(sizes_of_stretches(self.rows))), dtype=np.int64)
         written: dict[int, RowValue] = {}
-        with self._unchanged():
+        with self.engine.reading():
             stretches = self._stretches(tuple(order_by)) if order_by else None
             for place, query in enumerate(queries):
                 if query.row_value is not None and not self._is_known(query):
@@ -351,14 +328,9 @@ class StoredRows:
                 totals[places] = self._stretches_of_expressions(values, stretches, unit=unit)
         return totals
 
-    @property
-    def path(self) -> Path:
-        """Where the rows are."""
-        return self._path
-
     def is_in_order(self, column: str) -> bool:
         """Whether the file is in the order of a column already; of public rows only."""
-        with self._unchanged():
+        with self.engine.reading():
             return self._stretches((column,)) is None
 
     def _stretches_of_expressions(
@@ -366,9 +338,9 @@ class StoredRows:
     ) -> NDArray[np.int64]:
         if stretches is None:
             bits = bits_of_stretch(self.rows)
-            sql = stretch_totals_sql(values, SEALED, bits=bits, position=POSITION, unit=unit)
+            sql = stretch_totals_sql(values, self.engine.source, bits=bits, position=POSITION, unit=unit)
             return np.array(sorted(self._fetch(sql)), dtype=np.int64)[:, 1:].T
-        sql = row_values_sql(values, SEALED, position=POSITION, unit=unit)
+        sql = row_values_sql(values, self.engine.source, position=POSITION, unit=unit)
         found = self._fetch(sql, as_arrays=True)
         of_row = stretches[np.asarray(found["p"])]
         return np.array([_sums(np.asarray(found[f"v{place}"]), of_row) for place in range(len(values))])
@@ -377,7 +349,7 @@ class StoredRows:
         """The stretch of each row in an order; None if that is the order of the file."""
         if order_by not in self._orders:
             order = ", ".join([*map(quoted, order_by), POSITION])
-            sql = f"SELECT {POSITION} AS p, row_number() OVER (ORDER BY {order}) - 1 AS place FROM {SEALED}"
+            sql = f"SELECT {POSITION} AS p, row_number() OVER (ORDER BY {order}) - 1 AS place FROM {self.engine.source}"
             found = self._fetch(sql, as_arrays=True)
             places = np.empty(self.rows, dtype=np.int64)
             places[np.asarray(found["p"])] = found["place"]
@@ -387,10 +359,7 @@ class StoredRows:
 
     def _fetch(self, sql: str, *, as_arrays: bool = False) -> Any:
         """What the engine says: a list of rows, or an array for each column by name."""
-        with self._lock:
-            if self._connection is None:
-                self._connection = locked_connection(self._path)
-            return fetched(self._connection, sql, as_arrays=as_arrays)
+        return self.engine.arrays(sql) if as_arrays else self.engine.rows(sql)
 
     def _function_totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
         values = self._function_values(function, query)
@@ -452,24 +421,24 @@ class StoredRows:
         The types do not depend on whether a value is missing: a function that fails on one of them would tell.
         """
         missing = [name for name in names if name not in self._arrays]
-        with self._unchanged():
+        with self.engine.reading():
             if missing:
                 self._read(missing)
         return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
 
     def _read(self, names: Sequence[str]) -> None:
         listed = ", ".join(map(quoted, names))
-        found = self._fetch(f"SELECT {listed} FROM {SEALED} ORDER BY {POSITION}", as_arrays=True)
+        found = self._fetch(f"SELECT {listed} FROM {self.engine.source} ORDER BY {POSITION}", as_arrays=True)
         self._arrays |= {name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in names}
 
     def row_ids(self, name: str) -> list[Any]:
         """The column of row ids, which are public: exact numbers, everything else as text."""
         if self._ids is None:
             column = quoted(name)
-            with self._unchanged():
-                kind = self._fetch(f"SELECT typeof({column}) FROM {SEALED} LIMIT 1")[0][0]
+            with self.engine.reading():
+                kind = self._fetch(f"SELECT typeof({column}) FROM {self.engine.source} LIMIT 1")[0][0]
                 exact = column if _NUMBERS.match(kind) else f"CAST({column} AS VARCHAR)"
-                sql = f"SELECT {exact} AS name FROM {SEALED} ORDER BY {POSITION}"
+                sql = f"SELECT {exact} AS name FROM {self.engine.source} ORDER BY {POSITION}"
                 if kind in _BEYOND_NUMPY or kind.startswith("DECIMAL"):
                     self._ids = [row[0] for row in self._fetch(sql)]
                 else:
@@ -493,19 +462,6 @@ def _chunks(written: dict[int, RowValue]) -> Iterator[tuple[list[int], list[RowV
 def _sums(values: NDArray[Any], of_row: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sums of whole numbers over stretches; doubles hold them exactly up to 2^53."""
     return np.bincount(of_row, weights=values).astype(np.int64)
-
-
-_open_rows: weakref.WeakSet[StoredRows] = weakref.WeakSet()
-_left_to_parent: list[object] = []  # never closed in a child: that would wait for threads that it does not have
-
-
-def _after_fork_in_child() -> None:
-    for rows in list(_open_rows):
-        rows._after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _plain(column: Any) -> NDArray[Any]:

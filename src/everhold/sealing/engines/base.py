@@ -11,27 +11,40 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from everhold.values.expressions import ColumnKind
     from everhold.values.expressions.dialects import Dialect
 
-__all__ = ["Engine"]
+__all__ = ["POSITION", "Engine"]
+
+POSITION = "file_row_number"
+"""Column of the embedded engine's source with the position of a row, from 0; of others where rows are numbered."""
 
 
 class Engine(Protocol):
     """One table of rows and whoever adds it up; safe to be used by several threads.
 
     An engine's own words never leave it: it quotes rows in its errors, so every foreign error becomes an
-    `EverholdError` (`everhold.sealing.engine.errors_hidden`), and nothing that was read is logged.
+    `EverholdError` (`everhold.sealing.engines.errors`), and nothing that was read is logged.
 
     Attributes:
         kind: Name of the engine in ledger and certificate, such as ``"duckdb"`` or ``"spark"``.
         dialect: How statements are written for it.
+        embedded: Whether it is the engine beside everhold, whose `source` has the column `POSITION` and whose row
+            values are read into this process; every other engine counts itself.
+        most_expressions: How many expressions one statement may have.
     """
 
     kind: ClassVar[str]
+    embedded: ClassVar[bool]
+    most_expressions: ClassVar[int]
+
+    @property
+    def path(self) -> Path | None:
+        """The file of the rows, where it is one beside everhold."""
 
     @property
     def dialect(self) -> Dialect:
@@ -69,6 +82,9 @@ class Engine(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Public facts by which it is found again: kind, table, place, snapshot. Never credentials."""
+
+    def interrupt(self) -> None:
+        """End whatever statement runs now; from any thread, and without waiting for it."""
 
     def close(self) -> None:
         """Let go of whatever it opened itself; it opens again when needed."""

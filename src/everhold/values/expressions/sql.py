@@ -14,7 +14,7 @@ is looked for by taking it out everywhere, because a search would end where it i
 takes very long for some patterns.
 
 Pieces that are used twice are columns of a sub-select before they are used, so the text stays linear in the tree. On
-connections of `everhold.sealing.engine` no optimizer undoes that.
+connections of `everhold.sealing.engines.embedded` no optimizer undoes that.
 """
 
 from __future__ import annotations

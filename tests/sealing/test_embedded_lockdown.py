@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
-from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, fetched, locked_connection
+from everhold.sealing.engines.base import POSITION
+from everhold.sealing.engines.embedded import SEALED, fetched, locked_connection
+from everhold.sealing.engines.errors import engine_errors_hidden
 
 CANARY = "canary-4711"
 
