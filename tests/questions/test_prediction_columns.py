@@ -131,12 +131,12 @@ def test_wrong_files_and_names_are_refused(holdout, tmp_path):
     path = written(tmp_path / "p.parquet", {"id": IDS, **MODELS})
     with pytest.raises(QueryRejected, match="there is no file"):
         predictions_in(tmp_path / "q.parquet")
-    with pytest.raises(QueryRejected, match="none of them is 'ids'"):
+    with pytest.raises(QueryRejected, match=r"none of them is 'ids'"):
         predictions_in(path, row_id="ids")
     (tmp_path / "broken.parquet").write_bytes(path.read_bytes()[:-9])
     with pytest.raises(QueryRejected, match="cannot be read as predictions"):
         predictions_in(tmp_path / "broken.parquet")
-    with pytest.raises(KeyError, match="'m99'.*and 2 more"):
+    with pytest.raises(KeyError, match=r"'m99'.*and 2 more"):
         predictions_in(path, row_id="id")["m99"]
     with pytest.raises(QueryRejected, match=r"predictions_in\(path, row_id='id'\)"):
         holdout.ask(accuracy(predictions_in(path)["m1"]))

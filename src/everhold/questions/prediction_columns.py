@@ -194,7 +194,7 @@ class Shelf:
     """Arrays in a temporary file that nobody else can open; it is gone with the last of them."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="everhold-")
+        self._file = tempfile.TemporaryFile(prefix="everhold-")  # noqa: SIM115  it is closed with the last array
         self._lock = threading.Lock()
         weakref.finalize(self, self._file.close)
 
@@ -282,7 +282,7 @@ def _parts(question: Any) -> Iterator[tuple[str, Any]]:
 
 
 def predictions_in(path: str | Path, *, row_id: str | None = None) -> PredictionsFile:
-    """Columns of predictions in a CSV, TSV or Parquet file, by name: one model each, thousands of them.
+    r"""Columns of predictions in a CSV, TSV or Parquet file, by name: one model each, thousands of them.
 
     Args:
         path: The file; its columns are read when they are asked about, and those that are asked about together in one
@@ -297,7 +297,7 @@ def predictions_in(path: str | Path, *, row_id: str | None = None) -> Prediction
         >>> import pathlib, tempfile
         >>> folder = tempfile.TemporaryDirectory()
         >>> path = pathlib.Path(folder.name) / "predictions.csv"
-        >>> _ = path.write_text("id,tree,forest\\n17,1,0\\n18,0,0\\n")
+        >>> _ = path.write_text("id,tree,forest\n17,1,0\n18,0,0\n")
         >>> columns = predictions_in(path, row_id="id")
         >>> list(columns), columns["tree"].name
         (['tree', 'forest'], 'tree')

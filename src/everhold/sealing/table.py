@@ -13,6 +13,7 @@ from everhold.progress import progress
 from everhold.sealing.engines.base import POSITION
 from everhold.sealing.probe import public_values, sealed_values
 from everhold.sealing.sums import cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
+from everhold.values.base import Kept
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
 from everhold.values.expressions import (
     group_totals_sql,
@@ -22,7 +23,6 @@ from everhold.values.expressions import (
     totals_sql,
 )
 from everhold.values.expressions.sql import quoted
-from everhold.values.base import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
