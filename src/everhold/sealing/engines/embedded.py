@@ -27,6 +27,7 @@ from everhold.sealing.engines.errors import engine_errors_hidden
 from everhold.sealing.fingerprints import UnchangedFile, fingerprint
 from everhold.sealing.reading import column_kinds
 from everhold.sealing.time_limits import TimeLimits
+from everhold.values.expressions.dialects import DUCKDB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.values.expressions import ColumnKind
+    from everhold.values.expressions.dialects import Dialect
 
 __all__ = ["SEALED", "Embedded", "fetched", "locked_connection"]
 
@@ -75,6 +77,11 @@ class Embedded:
     def path(self) -> Path:
         """See `Engine.path`."""
         return self._path
+
+    @property
+    def dialect(self) -> Dialect:
+        """See `Engine.dialect`."""
+        return DUCKDB
 
     @property
     def source(self) -> str:

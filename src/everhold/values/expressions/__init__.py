@@ -42,7 +42,10 @@ the tree, in which times and logarithms have become arithmetic.
 
 from everhold.values.expressions.parse import parse
 from everhold.values.expressions.sql import (
+    cells_sql,
+    group_kinds_sql,
     group_totals_sql,
+    pair_kinds_sql,
     part_totals_sql,
     row_values_sql,
     stretch_totals_sql,
@@ -51,6 +54,6 @@ from everhold.values.expressions.sql import (
 from everhold.values.expressions.tree import ColumnKind, Expression, RowValue
 
 __all__ = [
-    "ColumnKind", "Expression", "RowValue", "group_totals_sql", "parse", "part_totals_sql", "row_values_sql",
-    "stretch_totals_sql", "totals_sql",
+    "ColumnKind", "Expression", "RowValue", "cells_sql", "group_kinds_sql", "group_totals_sql", "pair_kinds_sql",
+    "parse", "part_totals_sql", "row_values_sql", "stretch_totals_sql", "totals_sql",
 ]  # fmt: skip

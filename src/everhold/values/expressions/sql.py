@@ -1,79 +1,52 @@
-"""DuckDB text for row values, whose work does not depend on the values, so that its time tells nothing about them.
+"""Statements about row values, in the dialect of the engine that runs them.
 
-The engine skips work where it can: a branch of a ``case`` or ``coalesce`` for rows that do not take it, every operation
-for null, the rest of a comparison of equal beginnings. So nothing is ever null here, and nothing branches:
-
-- A number is a double, nan where it is missing. IEEE arithmetic carries nan along, and takes as long for it. So is a
-  time, in seconds.
-- A condition is two booleans, whether it is true and whether it is false; where it is missing, neither.
-- A text is empty where it is missing, and comes with a boolean that says where it is there.
-- A choice makes a list of what may be chosen and takes the element at a computed place: all are computed for all rows.
-
-What remains is comparing texts, which takes as long as they begin alike, and reading the columns themselves. A pattern
-is looked for by taking it out everywhere, because a search would end where it is found, and the engine's own ``like``
-takes very long for some patterns.
-
-Pieces that are used twice are columns of a sub-select before they are used, so the text stays linear in the tree. On
-connections of `everhold.sealing.engines.embedded` no optimizer undoes that.
+Each takes the `source` of the rows: what stands after FROM, a quoted name or a sub-select in brackets. The rules of the
+values are those of the package; which pieces of text follow them, `padded` says for embedded rows, whose time tells
+nothing about them, and `branching` for all other engines. Every sum is exact, however many rows there are.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from everhold.values.evaluation import UNIT
-from everhold.values.expressions.lowering import lowered
-from everhold.values.expressions.tree import LETTERS, ColumnKind, Node, Operation, RowValue
+from everhold.values.expressions.branching import BranchingSheet
+from everhold.values.expressions.dialects import DUCKDB, Dialect
+from everhold.values.expressions.padded import PaddedSheet
+from everhold.values.expressions.tree import AnyValue, ColumnKind, RowValue
 
-__all__ = ["group_totals_sql", "part_totals_sql", "quoted", "row_values_sql", "stretch_totals_sql", "totals_sql"]
+if TYPE_CHECKING:
+    from everhold.values.expressions.sheet import Faces, Part
+    from everhold.values.expressions.tree import Node
 
-_ARITHMETIC = {
-    Operation.NEGATE: ("(-", ""),
-    Operation.ABSOLUTE: ("abs(", ""),
-    Operation.FLOOR: ("floor(", ""),
-    Operation.ADD: ("(", " + "),
-    Operation.SUBTRACT: ("(", " - "),
-    Operation.MULTIPLY: ("(", " * "),
-    Operation.DIVIDE: ("(", " / "),
-}
-"""What stands before and between the operands."""
-_TESTS = {
-    Operation.EQUAL: (" = ", " <> ", ")"),
-    Operation.LESS: (" < ", " >= ", ")"),
-    Operation.MEMBER: (" IN (", " NOT IN (", "))"),
-}
-"""The sign of a test, that of its opposite, and what closes both."""
-_MISSING = {
-    ColumnKind.NUMBER: "'nan'::DOUBLE", ColumnKind.TIME: "'nan'::DOUBLE", ColumnKind.STRING: "''::VARCHAR",
-    ColumnKind.BOOLEAN: "false",
-}  # fmt: skip
-_OF_DOUBLES = (ColumnKind.NUMBER, ColumnKind.TIME)
-_BRANCHES = 8  # of a choice that is made at once; its place is a nested product
-_SHORT = 30  # characters of a literal that is written where it is used
+__all__ = [
+    "cells_sql", "group_kinds_sql", "group_totals_sql", "pair_kinds_sql", "part_totals_sql", "quoted", "row_values_sql",
+    "stretch_totals_sql", "totals_sql",
+]  # fmt: skip
 
-Part: TypeAlias = str | int
-"""Text, or the number of a piece."""
-
-Faces: TypeAlias = tuple[Part, Part]
-"""Two of each node: where a condition is true and where it is false; of all else the value and where it is there."""
+_CELLS = 256
+_POSITION = "file_row_number"
 
 
 def quoted(name: str) -> str:
-    """A name as a quoted SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
+    """A name as a quoted identifier of DuckDB."""
+    return DUCKDB.quoted(name)
 
 
-def row_values_sql(values: Sequence[RowValue], table: str, *, position: str | None = None, unit: int = UNIT) -> str:
+def row_values_sql(
+    values: Sequence[AnyValue], source: str, *,
+    position: str | None = None, unit: int = UNIT, dialect: Dialect = DUCKDB, names: str = "v",
+) -> str:  # fmt: skip
     """One BIGINT column ``v0, v1, ...`` for each row value, in ``[0, unit]``.
 
     Args:
         values: What to compute.
-        table: Name of a table or view; quoted here.
+        source: What stands after FROM, in the dialect.
         position: Column with the position of a row, which comes first and is called ``p``; None for no such column.
-        unit: Grid steps between 0 and 1.
+        unit: Grid steps between 0 and 1, less than 2^54.
+        dialect: Whose text to write.
+        names: What stands before the numbers in the names of the columns.
 
     Examples:
         >>> import duckdb
@@ -84,244 +57,176 @@ def row_values_sql(values: Sequence[RowValue], table: str, *, position: str | No
         ...     engine.execute(row_values_sql([late], "flights", unit=4)).fetchall()
         [(0,), (4,), (0,)]
     """
-    sheet = _Sheet()
-    faces: dict[Node, Faces] = {}
-    grids = []
-    for value in values:
-        expression = lowered(value.expression)
-        for node in expression.nodes:
-            if node not in faces:
-                faces[node] = sheet.faces(node, list(map(faces.__getitem__, node.operands)))
-        grids.append(sheet.grid(value, faces[expression.root], unit))
-    return sheet.select(grids, table, position)
+    return _rows(values, source, position=position, unit=unit, dialect=dialect, counted=False, names=names)
 
 
-def totals_sql(values: Sequence[RowValue], table: str, *, unit: int = UNIT) -> str:
-    """One row of exact integer sums over all rows, one HUGEINT column ``v0, v1, ...`` for each row value."""
-    sums = ", ".join(map("coalesce(sum(v{0}), 0) AS v{0}".format, range(len(values))))
-    return f"SELECT {sums} FROM ({row_values_sql(values, table, unit=unit)})"
+def totals_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
+    """One row of exact integer sums over all rows, one column ``v0, v1, ...`` for each row value.
+
+    Examples:
+        >>> from everhold.values.expressions import ColumnKind, RowValue, parse
+        >>> from everhold.values.expressions.dialects import POSTGRESQL
+        >>> late = RowValue(parse("delay > 60", {"delay": ColumnKind.NUMBER}))
+        >>> print(totals_sql([late], "flights", unit=4, dialect=POSTGRESQL))
+        SELECT coalesce((count(*) FILTER (WHERE g0))::numeric * 4, 0) AS v0 FROM (SELECT (('60.0'::float8 <
+        t."delay"::float8) AND (t."delay"::float8 <= 'Infinity'::float8)) AS g0 FROM flights AS t) AS r
+    """
+    sums = ", ".join(f"coalesce({total}, 0) AS v{place}" for place, total in enumerate(_totals(values, unit, dialect)))
+    return f"SELECT {sums} FROM {_counted(values, source, None, unit, dialect)}"
 
 
 def part_totals_sql(
-    values: Sequence[RowValue], table: str, *, parts: int, position: str = "file_row_number", unit: int = UNIT
-) -> str:
+    values: Sequence[AnyValue], source: str, *,
+    parts: int, position: str = _POSITION, unit: int = UNIT, dialect: Dialect = DUCKDB,
+) -> str:  # fmt: skip
     """Sums of ``parts`` disjoint parts: rows ``part, v0, v1, ...`` in the order of parts; empty parts are left out.
 
     A row belongs to part ``position modulo parts``, with positions from 0; other arguments as for `row_values_sql`.
     """
-    sums = ", ".join(map("sum(v{0}) AS v{0}".format, range(len(values))))
-    rows = row_values_sql(values, table, position=position, unit=unit)
-    return f"SELECT p % {int(parts)} AS part, {sums} FROM ({rows}) GROUP BY part ORDER BY part"
+    part = dialect.rest.format("p", int(parts))
+    rows = _counted(values, source, position, unit, dialect)
+    return f"SELECT {part} AS part, {_sums(values, unit, dialect)} FROM {rows} GROUP BY part ORDER BY part"
 
 
-def group_totals_sql(values: Sequence[RowValue], table: str, *, group_by: str, unit: int = UNIT) -> str:
+def group_totals_sql(
+    values: Sequence[AnyValue], source: str, *, group_by: str, unit: int = UNIT, dialect: Dialect = DUCKDB
+) -> str:
     """Sums over groups of rows with equal values of a column: rows ``size, v0, v1, ...`` in any order.
 
     Which rows are looked up in which group follows the column of the groups alone; arguments as for `row_values_sql`.
     """
-    sums = ", ".join(map("sum(v{0})::BIGINT AS v{0}".format, range(len(values))))
-    rows = row_values_sql(values, table, position=group_by, unit=unit)
-    return f"SELECT count(*)::BIGINT AS size, {sums} FROM ({rows}) GROUP BY p"
+    rows = _counted(values, source, group_by, unit, dialect)
+    return f"SELECT {dialect.size} AS size, {_sums(values, unit, dialect, dialect.of_group)} FROM {rows} GROUP BY p"
 
 
 def stretch_totals_sql(
-    values: Sequence[RowValue], table: str, *, bits: int, position: str = "file_row_number", unit: int = UNIT
-) -> str:
+    values: Sequence[AnyValue], source: str, *,
+    bits: int, position: str = _POSITION, unit: int = UNIT, dialect: Dialect = DUCKDB,
+) -> str:  # fmt: skip
     """Sums over stretches of ``2**bits`` rows: rows ``stretch, v0, v1, ...`` in any order, which saves time.
 
     The stretch of a row is its position without so many of the last bits; other arguments as for `row_values_sql`.
     """
-    sums = ", ".join(map("sum(v{0}) AS v{0}".format, range(len(values))))
-    rows = row_values_sql(values, table, position=position, unit=unit)
-    return f"SELECT p >> {int(bits)} AS stretch, {sums} FROM ({rows}) GROUP BY stretch"
+    stretch = dialect.without_bits.format("p", int(bits))
+    rows = _counted(values, source, position, unit, dialect)
+    return f"SELECT {stretch} AS stretch, {_sums(values, unit, dialect)} FROM {rows} GROUP BY stretch"
 
 
-def _double(value: float) -> str:
-    """A number exactly; `repr` is the shortest text that reads back as the same double."""
-    return f"'{value!r}'::DOUBLE"
+def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
+    """Histograms of row values: rows ``place, cell, count, sum`` for each row value, by its place, in any order.
+
+    The cell of v is ``v * 256 / unit`` rounded down and 255 at the most, as in `everhold.sealing.sums.cells_of`; empty
+    cells are left out. Its time may depend on the values.
+    """
+    rows = _rows(values, source, position=None, unit=unit, dialect=dialect, counted=False, names="g")
+    spread = dialect.spread(f"({rows})", [], _names(values))
+    cell = f"least({dialect.divided(f'(value * {_CELLS})', int(unit))}, {_CELLS - 1})"
+    return (
+        f"SELECT place, cell, count(*) AS count, {dialect.total('value', unit=unit, condition=False)} AS sum "
+        f"FROM (SELECT place, {cell} AS cell, value FROM ({spread}) AS s) AS c GROUP BY place, cell"
+    )
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'::VARCHAR"
+def group_kinds_sql(
+    values: Sequence[AnyValue], source: str, *, group_by: str, unit: int = UNIT, dialect: Dialect = DUCKDB
+) -> str:
+    """How many groups have which size and sum: rows ``place, size, sum, count`` for each row value, in any order.
+
+    Args:
+        values: What to compute.
+        source: What stands after FROM, in the dialect.
+        group_by: Column whose equal values make a group.
+        unit: Grid steps between 0 and 1.
+        dialect: Whose text to write.
+    """
+    totals = ", ".join(f"{total} AS h{place}" for place, total in enumerate(_totals(values, unit, dialect)))
+    rows = _counted(values, source, group_by, unit, dialect)
+    groups = f"(SELECT {dialect.size} AS size, {totals} FROM {rows} GROUP BY p)"
+    spread = dialect.spread(groups, ["size"], _names(values, "h"))
+    return f"SELECT place, size, value AS sum, count(*) AS count FROM ({spread}) AS s GROUP BY place, size, value"
 
 
-def _like(text: Part, pattern: str) -> Iterator[tuple[Part, ...]]:
-    """Tests that a text is like a pattern: its length, its beginning, its end, and one part between them."""
-    first, *between, last = pattern.split("%") if "%" in pattern else (pattern, "")
-    yield "(length(", text, f") {'>=' if '%' in pattern else '='} {len(first) + len(last)})"
-    for start, run in _runs(first):
-        yield "(substring(", text, f", {start + 1}, {len(run)}) = {_text(run)})"
-    for start, run in _runs(last):
-        yield "(substring(right(", text, f", {len(last)}), {start + 1}, {len(run)}) = {_text(run)})"
-    for part in filter(None, between):
-        inside: tuple[Part, ...] = (text,)
-        if first or last:  # of a text that is too short something is made, too
-            ends = len(first) + len(last)
-            inside = "substring(", text, f", {len(first) + 1}, abs(length(", text, f") - {ends}))"
-        yield "(length(replace(", *inside, f", {_text(part)}, '')) < length(", *inside, "))"
+def pair_kinds_sql(
+    numerator: AnyValue, denominator: AnyValue, source: str, *,
+    group_by: str | None = None, unit: int = UNIT, dialect: Dialect = DUCKDB,
+) -> str:  # fmt: skip
+    """How many rows, or groups of them, have which two sums: rows ``size, numerator, denominator, count``.
+
+    The numerator of a row is the smaller of both row values; a row by itself has size 1. Arguments as for
+    `group_kinds_sql`; None for no groups.
+    """
+    both = [numerator, denominator]
+    rows = _rows(both, source, position=group_by, unit=unit, dialect=dialect, counted=False, names="g")
+    if group_by is None:
+        units = f"(SELECT 1 AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r)"
+    else:
+        sums = (dialect.total(name, unit=unit, condition=False) for name in ("k0", "k1"))
+        pairs = f"(SELECT p, least(g0, g1) AS k0, g1 AS k1 FROM ({rows}) AS r)"
+        named = ", ".join(f"{total} AS h{place}" for place, total in enumerate(sums))
+        units = f"(SELECT {dialect.size} AS size, {named} FROM {pairs} AS u GROUP BY p)"
+    return (
+        f"SELECT size, h0 AS numerator, h1 AS denominator, count(*) AS count FROM {units} AS n GROUP BY size, h0, h1"
+    )
 
 
-def _runs(part: str) -> Iterator[tuple[int, str]]:
-    """Signs that stand for themselves, with their places; ``_`` stands for any one."""
-    return ((found.start(), found[0]) for found in re.finditer("[^_]+", part))
+def _rows(
+    values: Sequence[AnyValue], source: str, *,
+    position: str | None, unit: int, dialect: Dialect, counted: bool, names: str = "v",
+) -> str:  # fmt: skip
+    """The row values; of what is counted, a condition for what is one."""
+    sheet = PaddedSheet(dialect) if dialect.padded else BranchingSheet(dialect)
+    faces: dict[Node, Faces] = {}
+    results: list[Part] = []
+    for own, value in ((own, leaf) for own in values for leaf in own.leaves):
+        expression = sheet.prepared(value.expression)
+        for node in expression.nodes:
+            if node not in faces:
+                faces[node] = sheet.faces(node, list(map(faces.__getitem__, node.operands)))
+        if counted and _is_condition(own):
+            results.append(sheet.condition(value, faces[expression.root]))
+        else:
+            results.append(sheet.grid(value, faces[expression.root], unit))
+    if all(isinstance(value, RowValue) for value in values):
+        return sheet.select(results, source, position, names=names)
+    leaves = sheet.select(results, source, position, names="l")
+    columns, before = map("l{}".format, range(len(results))), "" if position is None else "p, "
+    joined = ", ".join(f"{_joined(value, columns, unit, dialect)} AS {names}{n}" for n, value in enumerate(values))
+    return f"SELECT {before}{joined} FROM ({leaves}) AS j"
 
 
-@dataclass(slots=True)
-class _Sheet:
-    """Pieces of SQL, each written once and known by its number: text in which earlier pieces stand by their numbers."""
+def _joined(value: AnyValue, columns: Iterator[str], unit: int, dialect: Dialect) -> str:
+    """The grid integer of a value that is made of columns, one for each of its leaves."""
+    if isinstance(value, RowValue):
+        return next(columns)
+    first, second = (_joined(part, columns, unit, dialect) for part in (value.first, value.second))
+    if value.how == "within":
+        return f"least({first}, {second})"
+    return dialect.divided(f"({int(unit)} + {first} - {second})", 2)
 
-    _pieces: dict[tuple[Part, ...], int] = field(default_factory=dict)
-    _columns: set[int] = field(default_factory=set)  # pieces that the first sub-select computes, however often used
 
-    def faces(self, node: Node, inputs: Sequence[Faces]) -> Faces:
-        """One node from those of its operands."""
-        if not inputs:
-            return self._leaf(node)
-        ones, others = map(list, zip(*inputs, strict=True))
-        match node.operation:
-            case Operation.NOT:
-                return others[0], ones[0]
-            case Operation.AND:
-                return self._joined(" AND ", ones), self._joined(" OR ", others)
-            case Operation.OR:
-                return self._joined(" OR ", ones), self._joined(" AND ", others)
-            case Operation.IS_NULL:
-                is_condition = node.operands[0].kind is ColumnKind.BOOLEAN
-                present = self._joined(" OR ", inputs[0]) if is_condition else others[0]
-                return self._put("(NOT ", present, ")"), present
-            case Operation.EQUAL if node.operands[0].kind is ColumnKind.BOOLEAN:
-                (true, false), (also_true, also_false) = inputs
-                return (
-                    self._put("((", true, " AND ", also_true, ") OR (", false, " AND ", also_false, "))"),
-                    self._put("((", true, " AND ", also_false, ") OR (", false, " AND ", also_true, "))"),
-                )
-            case Operation.EQUAL | Operation.LESS | Operation.MEMBER:
-                *signs, closing = _TESTS[node.operation]
-                tests = [self._joined(", ", ones[1:], before=["(", ones[0], sign], after=[closing]) for sign in signs]
-                there = [face for face in others if face != "true"]
-                return self._joined(" AND ", [tests[0], *there]), self._joined(" AND ", [tests[1], *there])
-            case Operation.LIKE:
-                like = self._joined(" AND ", [self._put(*test) for test in _like(ones[0], str(node.value))])
-                no_like = self._put("(NOT ", like, ")")
-                return self._joined(" AND ", [like, others[0]]), self._joined(" AND ", [no_like, others[0]])
-            case Operation.LOWER | Operation.UPPER:
-                replaced, by = LETTERS[node.operation]
-                return self._put("translate(", ones[0], f", '{replaced}', '{by}')"), others[0]
-            case Operation.CASE:
-                chosen = self._case(ones[:-1:2], [*inputs[1::2], inputs[-1]])
-                if node.kind not in _OF_DOUBLES:
-                    return chosen
-                value = chosen[0]
-            case Operation.LEAST:  # nan counts as the largest number, so it is chosen among the negated too
-                value = self._put("(-", self._largest([self._put("(-", one, ")") for one in ones]), ")")
-            case Operation.GREATEST:
-                value = self._largest(ones)
-            case operation:
-                if operation is Operation.DIVIDE:
-                    ones[1] = self._divisor(node.operands[1], ones[1])
-                opening, between = _ARITHMETIC[operation]
-                value = self._joined(between, ones, before=[opening])
-        return value, self._put("(NOT isnan(", value, "))")
+def _is_condition(value: AnyValue) -> bool:
+    return isinstance(value, RowValue) and value.expression.kind is ColumnKind.BOOLEAN
 
-    def grid(self, value: RowValue, root: Faces, unit: int) -> int:
-        """The integer of one row: what is missing, or not above the lower end, counts as the lower end."""
-        number, present = root
-        if value.expression.kind is ColumnKind.BOOLEAN:
-            return self._put("(", number, f"::BIGINT * {int(unit)})")
-        low, high, width, steps = map(_double, (value.low, value.high, value.width, float(unit)))
-        above = self._put(f"[{low}, ", number, "][1 + ((", number, f" > {low}) AND ", present, ")::BIGINT]")
-        clipped = self._put(f"[{high}, ", above, "][1 + (", above, f" < {high})::BIGINT]")
-        return self._put("floor((", clipped, f" - {low}) / {width} * {steps})::BIGINT")
 
-    def select(self, results: Sequence[int], table: str, position: str | None) -> str:
-        """The results of each row, by sub-selects from the columns of the table up to the pieces that are used once."""
-        uses = dict.fromkeys(results, 0)
-        for parts, piece in reversed(self._pieces.items()):
-            if piece in uses:
-                for part in parts:
-                    if isinstance(part, int):
-                        uses[part] = uses.get(part, 0) + 1
-        texts: dict[int, str] = {}
-        levels: dict[int, int] = {}
-        layers: list[list[str]] = [[f"t.{quoted(position)} AS p"] if position else []]
-        for parts, piece in self._pieces.items():
-            if piece in uses:
-                text, level = "", 0
-                for part in parts:
-                    text += part if isinstance(part, str) else texts[part]
-                    level = max(level, 0 if isinstance(part, str) else levels[part])
-                if piece in self._columns or (uses[piece] > 1 and (len(parts) > 1 or len(text) > _SHORT)):
-                    layers += [[]] if level == len(layers) else []
-                    layers[level].append(f"{text} AS s{piece}")
-                    text, level = f"s{piece}", level + 1
-                texts[piece], levels[piece] = text, level
-        source = f"(SELECT {', '.join(layers[0] or ['1 AS one'])} FROM {quoted(table)} AS t)"
-        for layer in layers[1:]:
-            source = f"(SELECT *, {', '.join(layer)} FROM {source})"
-        last = [f"{texts[result]} AS v{place}" for place, result in enumerate(results)]
-        return f"SELECT {', '.join((['p'] if position else []) + last)} FROM {source}"
+def _counted(values: Sequence[AnyValue], source: str, position: str | None, unit: int, dialect: Dialect) -> str:
+    """A sub-select with what `_totals` adds up; its names are not those of the sums, which some engines mix up."""
+    names = "v" if dialect.padded else "g"
+    rows = _rows(values, source, position=position, unit=unit, dialect=dialect, counted=not dialect.padded, names=names)
+    return f"({rows})" if dialect.padded else f"({rows}) AS r"
 
-    def _put(self, *parts: Part) -> int:
-        return self._pieces.setdefault(parts, len(self._pieces))
 
-    def _joined(
-        self, between: str, parts: Sequence[Part], *, before: Sequence[Part] = "(", after: Sequence[Part] = ")"
-    ) -> int:
-        inside: list[Part] = [between] * (2 * len(parts) - 1)
-        inside[::2] = parts
-        return self._put(*before, *inside, *after)
+def _names(values: Sequence[AnyValue], letter: str = "g") -> list[str]:
+    return [f"{letter}{place}" for place in range(len(values))]
 
-    def _leaf(self, node: Node) -> Faces:
-        """A literal, or a column of the table: the only place where null is met."""
-        match node.operation:
-            case Operation.NULL:
-                return _MISSING[node.kind], "false"
-            case Operation.BOOLEAN:
-                return ("true", "false") if node.value else ("false", "true")
-            case Operation.NUMBER | Operation.TIME:
-                return _double(float(node.value or 0.0)), "true"
-            case Operation.STRING:
-                return self._put(_text(str(node.value))), "true"
-        name = f"t.{quoted(str(node.value))}"
-        missing = f"{_MISSING[node.kind]}][1 + ({name} IS NULL)::BIGINT]"
-        match node.kind:
-            case ColumnKind.NUMBER:
-                columns = [self._put(f"[{name}::DOUBLE, {missing}")]
-            case ColumnKind.TIME:  # an infinite time has no epoch
-                columns = [self._put(f"[epoch({name}), {missing.replace(name, f'epoch({name})')}")]
-            case ColumnKind.BOOLEAN:
-                columns = [self._put(f"[{name}::BOOLEAN, {missing}"), self._put(f"[NOT {name}::BOOLEAN, {missing}")]
-            case _:
-                columns = [self._put(f"[{name}::VARCHAR, {missing}"), self._put(f"({name} IS NOT NULL)")]
-        self._columns.update(columns)
-        return columns[0], columns[1] if columns[1:] else self._put("(NOT isnan(", columns[0], "))")
 
-    def _divisor(self, node: Node, value: Part) -> Part:
-        """A number, nan where it is zero, because the engine branches on a division by zero."""
-        if node.operation is Operation.NUMBER and node.value:
-            return value
-        factors = " * ".join(map(_double, (1e308, 1e308, 0.0)))
-        return self._put("(", value, " + (", value, f" = {_double(0.0)})::DOUBLE * {factors})")
+def _totals(values: Sequence[AnyValue], unit: int, dialect: Dialect) -> list[str]:
+    names = _names(values, "v" if dialect.padded else "g")
+    return [
+        dialect.total(name, unit=unit, condition=_is_condition(value))
+        for name, value in zip(names, values, strict=True)
+    ]
 
-    def _largest(self, values: list[Part]) -> Part:
-        """By pairs, in a balanced tree."""
-        while len(values) > 1:
-            pairs = zip(values[::2], values[1::2], strict=False)
-            larger = [
-                self._put("[", one, ", ", other, "][1 + (", one, " < ", other, ")::BIGINT]") for one, other in pairs
-            ]
-            values = [*larger, *values[2 * len(larger) :]]
-        return values[0]
 
-    def _case(self, conditions: list[Part], results: list[Faces]) -> Faces:
-        """The result at the place of the first true condition: ``1 + n1 (1 + n2 (1 + ...))``, n for "not true"."""
-        chosen = results.pop()
-        while conditions:
-            place: Part = "1"
-            for condition in reversed(conditions[-_BRANCHES:]):
-                place = self._put("(1 + (NOT ", condition, ")::BIGINT * ", place, ")")
-            faces = zip(*results[-_BRANCHES:], chosen, strict=True)
-            one, other = (self._joined(", ", options, before="[", after=["][", place, "]"]) for options in faces)
-            chosen = one, other
-            del conditions[-_BRANCHES:], results[-_BRANCHES:]
-        return chosen
+def _sums(values: Sequence[AnyValue], unit: int, dialect: Dialect, form: str = "{0}") -> str:
+    totals = map(form.format, _totals(values, unit, dialect))
+    return ", ".join(f"{total} AS v{place}" for place, total in enumerate(totals))

@@ -1,0 +1,409 @@
+"""Row values in the plain way, with ``CASE``, for engines whose time is not ours to hide.
+
+A missing number is null or nan, and is looked for only where it matters: the results of operations carry both along,
+and a comparison is not true of null by itself. A condition is two, as for embedded rows: where it is true and where it
+is false; where it is not true it may be false or null, which no use of it can tell apart. So nan costs nothing in
+``delay > 60`` but a comparison with infinity.
+
+Nothing raises because of a row's value. Where an engine raises for doubles that become too large or too small,
+operations are watched unless `everhold.values.expressions.reaches` rules that out: the result is decided before it is
+computed, by comparing numbers that were multiplied by powers of two, which is exact.
+
+Pieces that are long and used twice become columns of a sub-select; of short ones the text is repeated.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from everhold.values.expressions.lowering import lowered
+from everhold.values.expressions.reaches import LARGEST, Reach, folded, reach_of
+from everhold.values.expressions.sheet import Faces, Part, Sheet
+from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, RowValue
+
+__all__ = ["BranchingSheet"]
+
+_SIGNS = {Operation.ADD: "+", Operation.SUBTRACT: "-", Operation.MULTIPLY: "*", Operation.DIVIDE: "/"}
+_TESTS = {Operation.EQUAL: ("=", "<>"), Operation.LESS: ("<", ">="), Operation.MEMBER: ("IN", "NOT IN")}
+_OF_DOUBLES = (ColumnKind.NUMBER, ColumnKind.TIME)
+_SHORT = 320  # characters that are repeated rather than making a column
+
+
+@dataclass(slots=True)
+class BranchingSheet(Sheet):
+    """The sheet for all engines but the embedded one."""
+
+    _reaches: dict[Node, Reach] = field(default_factory=dict)
+    _leaves: set[int] = field(default_factory=set)
+
+    def prepared(self, expression: Expression) -> Expression:
+        """The expression whose nodes are written: without functions, and with literals where all is known."""
+        steps = _rebuilt(lowered(_rebuilt(expression, _of_positive)), folded)
+        return steps
+
+    def faces(self, node: Node, inputs: Sequence[Faces]) -> Faces:
+        """One node from those of its operands."""
+        if node.kind in _OF_DOUBLES:
+            self._reaches[node] = reach_of(node, self._reaches)
+        if not inputs:
+            return self._leaf(node)
+        ones, others = map(list, zip(*inputs, strict=True))
+        match node.operation:
+            case Operation.NOT:
+                return others[0], ones[0]
+            case Operation.AND:
+                return self._joined(" AND ", ones), self._joined(" OR ", others)
+            case Operation.OR:
+                return self._joined(" OR ", ones), self._joined(" AND ", others)
+            case Operation.IS_NULL:
+                is_condition = node.operands[0].kind is ColumnKind.BOOLEAN
+                present = self._joined(" OR ", inputs[0]) if is_condition else others[0]
+                return self._put("(CASE WHEN ", present, " THEN FALSE ELSE TRUE END)"), present
+            case Operation.EQUAL if node.operands[0].kind is ColumnKind.BOOLEAN:
+                (true, false), (also_true, also_false) = inputs
+                return (
+                    self._put("((", true, " AND ", also_true, ") OR (", false, " AND ", also_false, "))"),
+                    self._put("((", true, " AND ", also_false, ") OR (", false, " AND ", also_true, "))"),
+                )
+            case Operation.EQUAL | Operation.LESS | Operation.MEMBER:
+                return self._test(node, ones, others, negated=False), self._test(node, ones, others, negated=True)
+            case Operation.LIKE:
+                like = self._joined(" AND ", [self._filled(*test) for test in self._like(ones[0], str(node.value))])
+                return like, self._put("(NOT ", like, ")")
+            case Operation.LOWER | Operation.UPPER:
+                template = self.dialect.lower if node.operation is Operation.LOWER else self.dialect.upper
+                return self._present(node, self._filled(template, ones[0]))
+            case Operation.CASE if node.kind is ColumnKind.BOOLEAN:
+                return self._case(node.operands, ones, ones), self._case(node.operands, ones, others)
+            case Operation.CASE:
+                return self._present(node, self._case(node.operands, ones, ones))
+            case Operation.LEAST | Operation.GREATEST:
+                listed = self._joined(", ", ones, before=[f"{node.operation.value}("])
+                there = self._all([other for other in others if other != "TRUE"])
+                value = self._put("(CASE WHEN ", there, " THEN ", listed, " END)") if there != "TRUE" else listed
+                return self._present(node, value)
+            case Operation.NEGATE | Operation.ABSOLUTE | Operation.FLOOR:
+                return self._present(node, self._filled(_ALONE.get(node.operation, self.dialect.floor), ones[0]))
+            case _:
+                return self._present(node, self._calculated(node, ones))
+
+    def grid(self, value: RowValue, root: Faces, unit: int) -> Part:
+        """The integer of one row: what is missing, or not above the lower end, counts as the lower end."""
+        number, present = root
+        if value.expression.kind is ColumnKind.BOOLEAN:
+            return self._put("(CASE WHEN ", number, f" THEN {int(unit)} ELSE 0 END)")
+        one, high, low = map(self.dialect.literal, (_first_step(value, unit), value.high, value.low))
+        top = [number, f" >= {high}"] if present == "TRUE" else ["(", number, f" >= {high} AND ", present, ")"]
+        if self.dialect.eager:
+            clipped = self._put("(CASE WHEN ", number, f" > {low} AND ", number, f" < {high} THEN ", number, " WHEN ",
+                                *top, f" THEN {high} ELSE {low} END)")  # fmt: skip
+            return self._filled(self.dialect.whole, self._steps(value, clipped, unit))
+        steps = self._filled(self.dialect.whole, self._steps(value, number, unit))
+        return self._put("(CASE WHEN ", number, f" >= {one} AND ", number, f" < {high} THEN ", steps, " WHEN ", *top,
+                         f" THEN {int(unit)} ELSE 0 END)")  # fmt: skip
+
+    def condition(self, value: RowValue, root: Faces) -> Part:
+        """Whether a row counts, of an expression that is a condition."""
+        return root[0]
+
+    def select(self, results: Sequence[Part], source: str, position: str | None, *, names: str = "v") -> str:
+        """The results of each row; by sub-selects up to the pieces that are used once, if there are long ones."""
+        kept = [result for result in results if isinstance(result, int)]
+        for flat in (True, False):
+            texts, layers = self._layers(kept, flat=flat)
+            if flat and layers == [[]]:
+                break
+        last = [f"{texts.get(result, result)} AS {names}{place}" for place, result in enumerate(results)]  # type: ignore[arg-type,call-overload]
+        own = [f"t.{self.dialect.quoted(position)} AS p"] if position else []
+        if layers == [[]]:
+            return f"SELECT {', '.join(own + last)} FROM {source} AS t"
+        rows = f"(SELECT {', '.join(own + layers[0]) or '1 AS one'} FROM {source} AS t{self.dialect.fence})"
+        for depth, layer in enumerate(layers[1:], 1):
+            rows = f"(SELECT w{depth}.*, {', '.join(layer)} FROM {rows} AS w{depth}{self.dialect.fence})"
+        return f"SELECT {', '.join((['p'] if position else []) + last)} FROM {rows} AS w"
+
+    def _layers(self, results: Sequence[int], *, flat: bool) -> tuple[dict[int, str], list[list[str]]]:
+        """The text of each piece, and the columns of each sub-select; of `flat` ones leaves are no columns."""
+        uses = self._uses(results)
+        texts: dict[int, str] = {}
+        levels: dict[int, int] = {}
+        layers: list[list[str]] = [[]]
+        for parts, piece in self._pieces.items():
+            if piece in uses:
+                text, level = "", 0
+                for part in parts:
+                    text += part if isinstance(part, str) else texts[part]
+                    level = max(level, 0 if isinstance(part, str) else levels[part])
+                shared = (uses[piece] - 1) * len(text) > _SHORT and (piece not in self._leaves or len(text) > _SHORT)
+                if shared or (piece in self._leaves and not flat):
+                    layers += [[]] if level == len(layers) else []
+                    layers[level].append(f"{text} AS s{piece}")
+                    text, level = f"s{piece}", level + 1
+                texts[piece], levels[piece] = text, level
+        return texts, layers
+
+    def _leaf(self, node: Node) -> Faces:
+        """A literal, or a column of the table."""
+        match node.operation:
+            case Operation.NULL if node.kind is ColumnKind.BOOLEAN:
+                return "FALSE", "FALSE"
+            case Operation.NULL:
+                kind = self.dialect.string if node.kind is ColumnKind.STRING else self.dialect.double
+                return self.dialect.null.format(kind), "FALSE"
+            case Operation.BOOLEAN:
+                return ("TRUE", "FALSE") if node.value else ("FALSE", "TRUE")
+            case Operation.NUMBER | Operation.TIME:
+                return self.dialect.literal(float(node.value or 0.0)), "TRUE"
+            case Operation.STRING:
+                return self.dialect.literal(str(node.value)), "TRUE"
+        templates = {
+            ColumnKind.NUMBER: self.dialect.number,
+            ColumnKind.TIME: self.dialect.time,
+            ColumnKind.BOOLEAN: self.dialect.truth,
+        }
+        read = self._filled(templates.get(node.kind, self.dialect.text), f"t.{self.dialect.quoted(str(node.value))}")
+        self._leaves.add(read)
+        if node.kind is ColumnKind.BOOLEAN:
+            return read, self._put("(NOT ", read, ")")
+        return self._present(node, read)
+
+    def _present(self, node: Node, value: Part) -> Faces:
+        """A value with the condition that it is there; that is not true of nan."""
+        if node in self._reaches and self._reaches[node].nan:
+            return value, self._put("(", value, f" <= {self.dialect.infinite})")
+        return value, self._put("(", value, " IS NOT NULL)")
+
+    def _all(self, conditions: Sequence[Part]) -> Part:
+        return self._joined(" AND ", conditions) if conditions else "TRUE"
+
+    def _test(self, node: Node, ones: Sequence[Part], others: Sequence[Part], *, negated: bool) -> Part:
+        """A comparison: null is not true of itself, and nan is kept out where the engine would let it in."""
+        sign = _TESTS[node.operation][negated]
+        values, zero = list(ones[1:]), self.dialect.literal(0.0)
+        tests = [self._put("(", ones[0], f" {sign} ", values[0], ")")]
+        if node.operation is Operation.MEMBER:
+            tests = [self._joined(", ", values, before=["(", ones[0], f" {sign} ("], after=["))"])]
+            if zero in values:  # some engines tell two zeros apart there
+                equal, between = ("<>", " AND ") if negated else ("=", " OR ")
+                tests = [self._joined(between, [*tests, self._put("(", ones[0], f" {equal} {zero})")])]
+        return self._all([*tests, *(others[place] for place in self._let_in(node, negated=negated))])
+
+    def _let_in(self, node: Node, *, negated: bool) -> list[int]:
+        """Operands whose nan would make a test true."""
+        nans = [place for place, one in enumerate(node.operands) if one in self._reaches and self._reaches[one].nan]
+        differ = negated and node.operation is not Operation.LESS
+        if differ or not self.dialect.greatest_nan:
+            return nans if differ else []
+        if node.operation is Operation.LESS:
+            return [place for place in nans if place != negated]
+        return nans[:1] if len(nans) > 1 else []
+
+    def _like(self, text: Part, pattern: str) -> Iterator[tuple[Part, ...]]:
+        """Tests that a text is like a pattern, as templates and what stands in them."""
+        spelled, ends = self.dialect, pattern.split("%")
+        first, *between, last = ends if len(ends) > 1 else (pattern, "")
+        sign = ">=" if len(ends) > 1 else "="
+        yield f"({spelled.length} {sign} {len(first) + len(last)})", text
+        for start, run in _runs(first):
+            piece = spelled.piece.replace("{1}", str(start + 1)).replace("{2}", str(len(run)))
+            yield f"({piece} = {{1}})", text, spelled.literal(run)
+        for start, run in _runs(last):
+            ending = spelled.ending.replace("{1}", str(len(last)))
+            piece = spelled.piece.replace("{0}", ending).replace("{1}", str(start + 1)).replace("{2}", str(len(run)))
+            yield f"({piece} = {{1}})", text, spelled.literal(run)
+        for part in filter(None, between):
+            inside: Part = text
+            if first or last:  # of a text that is too short something is made, too
+                rest = spelled.length.replace("{0}", "{0}") + f" - {len(first) + len(last)}"
+                piece = spelled.piece.replace("{1}", str(len(first) + 1)).replace("{2}", f"greatest({rest}, 0)")
+                inside = self._filled(piece, text)
+            yield spelled.inside, inside, spelled.literal(part)
+
+    def _case(self, nodes: Sequence[Node], conditions: Sequence[Part], results: Sequence[Part]) -> Part:
+        """The result of the first condition that is true."""
+        parts: list[Part] = ["(CASE"]
+        for condition, result in zip(conditions[:-1:2], results[1::2], strict=False):
+            parts += [" WHEN ", condition, " THEN ", result]
+        return self._put(*parts, " ELSE ", results[-1], " END)")
+
+    def _calculated(self, node: Node, inputs: Sequence[Part]) -> Part:
+        """One of the four operations; a division by zero is null."""
+        first, second = (self._reaches[operand] for operand in node.operands)
+        plain = f"({{0}} {_SIGNS[node.operation]} {{1}})"
+        if node.operation is Operation.DIVIDE and second.zero:
+            plain = f"({{0}} / nullif({{1}}, {self.dialect.literal(0.0)}))"
+        if self.dialect.raises and any(_leaves_doubles(node.operation, first, second)):
+            return self._filled(self._watched(node, plain), *inputs)
+        return self._filled(plain, *inputs)
+
+    def _watched(self, node: Node, plain: str) -> str:
+        """A template of the same where a result may be too large or too small for the engine.
+
+        It is one piece, because a column of a sub-select would be computed for all rows.
+        """
+        constant, place = _constant(node)
+        if node.operation in (Operation.ADD, Operation.SUBTRACT):
+            template = _SUM.replace("+", _SIGNS[node.operation])
+        elif constant:
+            template = _with_constant(node.operation, constant, place)
+        else:
+            template = _PRODUCT if node.operation is Operation.MULTIPLY else _QUOTIENT
+        numbers = _NUMBER.sub(lambda found: self.dialect.literal(float.fromhex(found[1])), template)
+        return numbers.replace("INFINITY", self.dialect.infinite).replace("{2}", plain)
+
+    def _steps(self, value: RowValue, number: Part, unit: int) -> Part:
+        """Steps of the grid above the lower end, not yet rounded down."""
+        literal = self.dialect.literal
+        above = number if value.low == 0.0 else self._put("(", number, f" - {literal(value.low)})")
+        return self._put(above, f" / {literal(value.width)} * {literal(float(unit))}")
+
+
+_ALONE = {Operation.NEGATE: "(-{0})", Operation.ABSOLUTE: "abs({0})"}
+_NUMBER = re.compile(r"<(\S+)>")  # in hex, as `float.fromhex` reads it
+_SUM = (
+    "(CASE WHEN (abs({0}) < <0x1p1023> AND abs({1}) < <0x1p1023>) OR abs({0}) < <1> OR abs({1}) < <1> THEN {2} "
+    "WHEN abs({0} * <0x1p-1> + {1} * <0x1p-1>) < <0x1p1023> THEN {2} ELSE ({0} * <0x1p-1> + {1} * <0x1p-1>) * INFINITY END)"
+)
+"""A sum is too large where that of the halves is 2^1023 at least; so small ones are never halved."""
+
+_QUOTIENT = (
+    "(CASE WHEN abs({1}) < <1> AND abs({0}) > <0x1p-60> THEN CASE WHEN abs({0}) * <0x1p-512> >= abs({1}) * <0x1p512> "
+    "THEN ({0} * INFINITY) * (nullif({1}, <0>) * INFINITY) ELSE {2} END "
+    "WHEN abs({1}) > <1> AND abs({1}) <= INFINITY AND abs({0}) < <1> "
+    "THEN CASE WHEN abs({0}) * <0x1p537> <= abs({1}) * <0x1p-538> THEN <0> ELSE {2} END ELSE {2} END)"
+)
+"""A quotient of two doubles is never so near to a power of two that rounding would take it there."""
+
+_ONE_SIDE, _OTHER_SIDE = "(abs({0}) * <0x1p537>)", "(abs({1}) * <0x1p538>)"
+
+
+def _upper_half(side: str) -> str:
+    return f"({side} * <0x8000001p0> - ({side} * <0x8000001p0> - {side}))"
+
+
+def _lower_half(side: str) -> str:
+    return f"({side} - {_upper_half(side)})"
+
+
+_TIE = " + ".join(
+    [
+        f"((({_upper_half(_ONE_SIDE)} * {_upper_half(_OTHER_SIDE)} - <1>)",
+        f"{_upper_half(_ONE_SIDE)} * {_lower_half(_OTHER_SIDE)})",
+        f"{_lower_half(_ONE_SIDE)} * {_upper_half(_OTHER_SIDE)})",
+        f"{_lower_half(_ONE_SIDE)} * {_lower_half(_OTHER_SIDE)}",
+    ]
+)
+"""What rounding took from a product that is 1 (Dekker 1971)."""
+
+_PRODUCT = (
+    "(CASE WHEN abs({0}) > <1> AND abs({1}) > <1> THEN CASE WHEN (abs({0}) * <0x1p-512>) * (abs({1}) * <0x1p-512>) >= <1> "
+    "THEN {0} * ({1} * INFINITY) ELSE {2} END "
+    "WHEN least(abs({0}), abs({1})) < <0x1p-537> AND greatest(abs({0}), abs({1})) < <1> THEN CASE "
+    f"WHEN {_ONE_SIDE} * {_OTHER_SIDE} < <1> THEN <0> WHEN {_ONE_SIDE} * {_OTHER_SIDE} > <1> THEN {{2}} "
+    f"WHEN {_TIE} <= <0> THEN <0> ELSE {{2}} END ELSE {{2}} END)"
+)
+"""The same of a product, but one may be so near: then the rest is computed that rounding takes away."""
+
+
+def _leaves_doubles(operation: Operation, first: Reach, second: Reach) -> tuple[bool, bool]:
+    """Whether a result may be too large, and whether it may be too small, from finite operands that are not 0."""
+    most, other_most = (min(one.most, LARGEST) for one in (first, second))
+    match operation:
+        case Operation.ADD | Operation.SUBTRACT:
+            return most + other_most == math.inf, False
+        case Operation.MULTIPLY:
+            return most * other_most == math.inf, first.least * second.least == 0.0
+        case _:
+            return most / second.least == math.inf, other_most > 0.0 and first.least / other_most == 0.0
+
+
+def _constant(node: Node) -> tuple[float, int]:
+    """The literal by which is multiplied or divided, 0 where there is none; and the place of the other operand."""
+    for place in (1, 0) if node.operation is Operation.MULTIPLY else (1,):
+        if node.operands[place].operation in (Operation.NUMBER, Operation.TIME):
+            return float(node.operands[place].value or 0.0), 1 - place
+    return 0.0, 0
+
+
+def _with_constant(operation: Operation, constant: float, place: int) -> str:
+    """A product or quotient with a literal: compared with the number where it leaves the doubles."""
+    if (abs(constant) > 1.0) is (operation is Operation.MULTIPLY):
+        limit, sign = _last_finite(operation, constant), "" if constant > 0 else "-"
+        return f"(CASE WHEN abs({{{place}}}) > <{limit.hex()}> THEN {{{place}}} * ({sign}INFINITY) ELSE {{2}} END)"
+    return f"(CASE WHEN abs({{{place}}}) <= <{_last_zero(operation, constant).hex()}> THEN <0> ELSE {{2}} END)"
+
+
+def _rebuilt(expression: Expression, rule) -> Expression:  # type: ignore[no-untyped-def]
+    rebuilt: dict[Node, Node] = {}
+    for node in expression.nodes:
+        rebuilt[node] = rule(node, tuple(rebuilt[operand] for operand in node.operands))
+    return Expression(rebuilt[expression.root])
+
+
+def _of_positive(node: Node, operands: tuple[Node, ...]) -> Node:
+    """A logarithm asks for finite positive numbers alone, so that no step of it can leave the doubles."""
+    if node.operation is Operation.LOGARITHM:
+        null = Node(Operation.NULL, ColumnKind.NUMBER)
+        for end, above in ((math.inf, False), (0.0, True)):
+            pair = (Node.literal(end), operands[0]) if above else (operands[0], Node.literal(end))
+            test = Node(Operation.LESS, ColumnKind.BOOLEAN, pair)
+            operands = (Node(Operation.CASE, ColumnKind.NUMBER, (test, operands[0], null)),)
+    return Node(node.operation, node.kind, operands, node.value)
+
+
+def _runs(part: str) -> Iterator[tuple[int, str]]:
+    """Signs that stand for themselves, with their places; ``_`` stands for any one."""
+    return ((found.start(), found[0]) for found in re.finditer("[^_]+", part))
+
+
+def _first_step(value: RowValue, unit: int) -> float:
+    """The smallest double whose integer is not 0, by halving; the upper end at the most."""
+    below, above = value.low, value.high
+    while True:
+        middle = below + (above - below) / 2
+        if not below < middle < above:
+            return above
+        if (middle - value.low) / value.width * unit >= 1.0:
+            above = middle
+        else:
+            below = middle
+
+
+def _last_finite(operation: Operation, constant: float) -> float:
+    """The largest double whose product or quotient with a constant is finite."""
+    return _last(lambda number: math.isfinite(_result(operation, number, constant)), LARGEST)
+
+
+def _last_zero(operation: Operation, constant: float) -> float:
+    """The largest double whose product or quotient with a constant is 0."""
+    return _last(lambda number: _result(operation, number, constant) == 0.0, LARGEST)
+
+
+def _result(operation: Operation, number: float, constant: float) -> float:
+    return number * abs(constant) if operation is Operation.MULTIPLY else number / abs(constant)
+
+
+def _last(holds, high: float) -> float:  # type: ignore[no-untyped-def]
+    """The last double of those for which something holds, from 0 on, by halving in their order."""
+    low, above = 0, _place(high) + 1
+    while above - low > 1:
+        middle = (low + above) // 2
+        low, above = (middle, above) if holds(_double_at(middle)) else (low, middle)
+    return _double_at(low)
+
+
+def _place(number: float) -> int:
+    import struct
+
+    return int(struct.unpack("<q", struct.pack("<d", number))[0])
+
+
+def _double_at(place: int) -> float:
+    import struct
+
+    return float(struct.unpack("<d", struct.pack("<q", place))[0])
+
+

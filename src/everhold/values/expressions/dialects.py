@@ -1,0 +1,244 @@
+"""How each engine spells the few things that statements about row values are made of.
+
+DuckDB's text for embedded rows is made otherwise, by `everhold.values.expressions.padded`: its time tells nothing about
+values. All others are told what to do in the plain way, with ``CASE``, by `everhold.values.expressions.branching`; a
+`Dialect` has their spellings, and what they do with numbers that others do not:
+
+- PostgreSQL raises where a double becomes too large or too small, and compares texts in the language of its database.
+- Spark raises for a division by zero, or makes it null, as its session says; its literals depend on the session, too.
+- ClickHouse computes branches that are not taken, counts bytes unless told otherwise, knows nan and two zeros where it
+  looks into a list, and lets sums of 64 bits run over without a word.
+
+In PostgreSQL and Spark nan equals itself and is above infinity. Integers of one row have at most 54 bits; their sums
+are as wide as they have to be.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["CLICKHOUSE", "DUCKDB", "POSTGRESQL", "SPARK", "Dialect", "dialect_named"]
+
+_HARMLESS = re.compile(r"[\w .,:;/+*=<>()-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One engine's spelling. In templates ``{0}``, ``{1}``, ... stand for operands, which are SQL.
+
+    Attributes:
+        name: As sqlglot calls it.
+        quote: What stands around names; doubled inside them.
+        doubled: Signs that are doubled inside of names, besides that one.
+        number: A column of numbers as a double.
+        truth: A column of truth values.
+        text: A column of texts, compared by code points.
+        time: A column of times as a double, seconds since 1970 in UTC; null where it is infinite.
+        shown: Any column as a text, to be compared for being equal only.
+        finite: A literal double; ``infinite`` is infinity.
+        plain_text: A literal text of harmless signs in quotes; ``any_text`` any other, from its signs with quotes
+            doubled (``{0}``), its bytes in hex (``{1}``), or its signs with backslashes doubled, too (``{2}``).
+        null: A missing value of a kind, ``{0}`` is the type of the column.
+        double, string: Names of these types.
+        length: Number of code points; ``piece``: so many (``{2}``) from a place (``{1}``, from 1) on; ``ending``: the
+            last ones; ``inside``: whether a text has another one in it.
+        lower, upper: A text with the letters A to Z changed.
+        whole: The integer below a double from 0 to 2^54; ``floor``: the same as a double.
+        quotient: The whole part of a quotient of integers that are not negative.
+        rest, without_bits: The rest of such a quotient; an integer without so many of its last bits.
+        wide: An integer with as many digits as sums need.
+        count, sum: How many rows have a condition; sum of integers of at most so many bits, in an aggregation.
+        size: Number of rows of a group; ``of_group``: a sum (``{0}``) over a group.
+        random: A double from 0 to below 1, drawn for each row.
+        fence: What keeps sub-selects apart that would be merged otherwise, so that shared parts would be repeated.
+        raises: Whether doubles that become too large or too small are errors.
+        greatest_nan: Whether nan is above all numbers and equals itself; as in IEEE's rules otherwise.
+        eager: Whether branches are computed for rows that do not take them.
+        padded: Whether `everhold.values.expressions.padded` writes it.
+        tested: Whether statements have ever been run by that engine.
+
+    Examples:
+        >>> DUCKDB.quoted("odd name"), SPARK.quoted("odd name"), SPARK.literal(0.5)
+        ('"odd name"', '`odd name`', '0.5D')
+    """
+
+    name: str
+    quote: str = '"'
+    doubled: str = ""
+    number: str = "CAST({0} AS DOUBLE PRECISION)"
+    truth: str = "{0}"
+    text: str = "CAST({0} AS VARCHAR)"
+    time: str = "date_part('epoch', {0})"
+    shown: str = "CAST({0} AS VARCHAR)"
+    finite: str = "CAST('{0}' AS DOUBLE PRECISION)"
+    infinite: str = "CAST('Infinity' AS DOUBLE PRECISION)"
+    plain_text: str = "'{0}'"
+    any_text: str = "'{0}'"
+    null: str = "CAST(NULL AS {0})"
+    double: str = "DOUBLE PRECISION"
+    string: str = "VARCHAR"
+    length: str = "char_length({0})"
+    piece: str = "substr({0}, {1}, {2})"
+    ending: str = "right({0}, {1})"
+    inside: str = "(strpos({0}, {1}) > 0)"
+    lower: str = "translate({0}, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz')"
+    upper: str = "translate({0}, 'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRSTUVWXYZ')"
+    floor: str = "floor({0})"
+    whole: str = "CAST(floor({0}) AS BIGINT)"
+    quotient: str = "({0} / {1})"
+    rest: str = "{0} % {1}"
+    without_bits: str = "{0} >> {1}"
+    wide: str = "CAST({0} AS NUMERIC)"
+    count: str = "count(*) FILTER (WHERE {0})"
+    sum: str = "sum({0})"
+    size: str = "count(*)"
+    of_group: str = "{0}"
+    random: str = "random()"
+    fence: str = ""
+    raises: bool = False
+    greatest_nan: bool = True
+    eager: bool = False
+    padded: bool = False
+    tested: bool = True
+
+    def quoted(self, name: str) -> str:
+        """A name as a quoted identifier."""
+        inside = re.sub(f"[{re.escape(self.quote + self.doubled)}]", lambda sign: sign[0] * 2, name)
+        return f"{self.quote}{inside}{self.quote}"
+
+    def literal(self, value: float | str) -> str:
+        """A double exactly, or a text; `repr` is the shortest text that reads back as the same double."""
+        if isinstance(value, str):
+            template = self.plain_text if _HARMLESS.fullmatch(value) else self.any_text
+            signs = value.replace("'", "''")
+            return template.format(signs, value.encode().hex(), signs.replace("\\", "\\\\"))
+        if math.isinf(value):
+            return self.infinite if value > 0 else f"(-{self.infinite})"
+        return self.finite.format(repr(value)) if value >= 0 or "'" in self.finite else f"(-{self.literal(-value)})"
+
+    def as_text(self, column: str) -> str:
+        """A column of any type as a text."""
+        return self.shown.format(column)
+
+    def divided(self, integer: str, by: str | int) -> str:
+        """The whole part of a quotient of two integers that are not negative."""
+        return self.quotient.format(integer, by)
+
+    def total(self, column: str, *, unit: int, condition: bool) -> str:
+        """In an aggregation, the exact sum of integers up to ``unit``, or ``unit`` for each row with a condition."""
+        if condition and not self.padded:
+            return f"{self.wide.format(self.count.format(column))} * {int(unit)}"
+        bits = (int(unit).bit_length() + 1) // 2
+        return self.sum.format(column, bits, 2**bits - 1, 2**bits)
+
+    def spread(self, rows: str, kept: Sequence[str], columns: Sequence[str]) -> str:
+        """Rows ``place, value`` and those kept, from rows with one value in each of some columns."""
+        before = "".join(f"{name}, " for name in kept)
+        if len(columns) == 1:
+            return f"SELECT {before}0 AS place, {columns[0]} AS value FROM {rows} AS w"
+        if self.name == "duckdb":
+            places = ", ".join(map(str, range(len(columns))))
+            return f"SELECT {before}unnest([{places}]) AS place, unnest([{', '.join(columns)}]) AS value FROM {rows}"
+        if self.name == "spark":
+            pairs = ", ".join(f"{place}, {column}" for place, column in enumerate(columns))
+            return f"SELECT {before}stack({len(columns)}, {pairs}) AS (place, value) FROM {rows} AS w"
+        if self.name == "clickhouse":
+            pairs = ", ".join(f"({place}, {column})" for place, column in enumerate(columns))
+            joined = f"SELECT {before}arrayJoin([{pairs}]) AS pair FROM {rows} AS w"
+            return f"SELECT {before}pair.1 AS place, pair.2 AS value FROM ({joined}) AS w"
+        places = " UNION ALL ".join(f"SELECT {place} AS place" for place in range(len(columns)))
+        chosen = " ".join(f"WHEN {place} THEN {column}" for place, column in enumerate(columns))
+        return f"SELECT {before}place, CASE place {chosen} END AS value FROM {rows} AS w CROSS JOIN ({places}) AS each"
+
+
+DUCKDB = Dialect(
+    "duckdb", finite="'{0}'::DOUBLE", infinite="'inf'::DOUBLE", any_text="'{0}'", quotient="({0} // {1})",
+    size="count(*)::BIGINT", of_group="{0}::BIGINT", padded=True,
+)  # fmt: skip
+
+POSTGRESQL = Dialect(
+    "postgres",
+    number="{0}::float8",
+    text='{0}::text COLLATE "C"',
+    # the seconds of a date are taken from the date itself where a timestamp could not hold it
+    time="CASE WHEN NOT isfinite({0}) THEN NULL WHEN {0} > '200000-01-01' THEN extract(epoch FROM {0})::float8 "
+         "ELSE date_part('epoch', {0}) END",
+    shown="{0}::text",
+    finite="'{0}'::float8",
+    infinite="'Infinity'::float8",
+    any_text="E'{2}'",
+    double="float8",
+    string="text",
+    whole="floor({0})::bigint",
+    wide="({0})::numeric",
+    fence=" OFFSET 0",
+    raises=True,
+)  # fmt: skip
+
+SPARK = Dialect(
+    "spark",
+    quote="`",
+    number="CAST({0} AS DOUBLE)",
+    truth="CAST({0} AS BOOLEAN)",
+    text="CAST({0} AS STRING)",
+    # its type is known when the plan is made, and one branch is left; none asks for the session's time zone
+    time="CASE typeof({0}) WHEN 'date' THEN CAST(unix_date(CAST({0} AS DATE)) AS DOUBLE) * 86400.0D "
+         "WHEN 'timestamp' THEN CAST(unix_micros(CAST({0} AS TIMESTAMP)) AS DOUBLE) / 1000000.0D "
+         "ELSE CAST(timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', CAST({0} AS TIMESTAMP_NTZ)) "
+         "AS DOUBLE) / 1000000.0D END",
+    shown="CAST({0} AS STRING)",
+    finite="{0}D",
+    infinite="CAST('Infinity' AS DOUBLE)",
+    any_text="CAST(X'{1}' AS STRING)",
+    double="DOUBLE",
+    string="STRING",
+    inside="contains({0}, {1})",
+    floor="CAST(floor({0}) AS DOUBLE)",
+    whole="floor({0})",
+    quotient="({0} div {1})",
+    without_bits="shiftright({0}, {1})",
+    wide="CAST({0} AS DECIMAL(38, 0))",
+    sum="(CAST(sum(shiftright({0}, {1})) AS DECIMAL(38, 0)) * {3} + CAST(sum({0} & {2}) AS DECIMAL(38, 0)))",
+    random="rand()",
+)  # fmt: skip
+
+CLICKHOUSE = Dialect(
+    "clickhouse",
+    quote="`",
+    doubled="\\",
+    number="toFloat64({0})",
+    text="toString({0})",
+    time="(toFloat64(toUnixTimestamp64Micro(toDateTime64({0}, 6, 'UTC'))) / 1000000.0)",
+    shown="toString({0})",
+    finite="{0}",
+    infinite="inf",
+    any_text="unhex('{1}')",
+    null="CAST(NULL AS Nullable({0}))",
+    double="Float64",
+    string="String",
+    length="lengthUTF8({0})",
+    piece="substringUTF8({0}, {1}, {2})",
+    ending="rightUTF8({0}, {1})",
+    inside="(position({0}, {1}) > 0)",
+    lower="lower({0})",  # of ASCII alone
+    upper="upper({0})",
+    whole="toInt64(floor({0}))",
+    quotient="intDiv({0}, {1})",
+    without_bits="bitShiftRight({0}, {1})",
+    wide="toInt128({0})",
+    count="countIf({0})",
+    sum="(toInt128(sum(bitShiftRight({0}, {1}))) * {3} + toInt128(sum(bitAnd({0}, {2}))))",
+    random="randCanonical()",
+    greatest_nan=False,
+    eager=True,
+)
+
+_KNOWN = {dialect.name: dialect for dialect in (DUCKDB, POSTGRESQL, SPARK, CLICKHOUSE)}
+
+
+def dialect_named(name: str) -> Dialect:
+    """The dialect of a name."""
+    return _KNOWN[name]
