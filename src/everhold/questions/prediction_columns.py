@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from everhold.questions.prediction_files import SomeColumns
     from everhold.values.base import RowFunction, Schema, Table
 
-__all__ = ["KeptValues", "Placed", "PredictionColumn", "PredictionsFile", "Shelf", "predictions_in", "read_together"]
+__all__ = [
+    "KeptValues",
+    "Placed",
+    "PredictionColumn",
+    "PredictionsFile",
+    "Shelf",
+    "parts_of",
+    "predictions_in",
+    "read_together",
+]
 
 _MOST_CELLS = 2**23  # that are read at a time
 
@@ -258,7 +267,7 @@ def read_together(questions: Sequence[Any]) -> list[Any]:
 
 
 def _columns_of(question: Any) -> Iterator[tuple[str, PredictionColumn]]:
-    for role, value in _parts(question):
+    for role, value in parts_of(question):
         if isinstance(value, PredictionColumn):
             yield role, value
         elif isinstance(value, Question):
@@ -267,7 +276,7 @@ def _columns_of(question: Any) -> Iterator[tuple[str, PredictionColumn]]:
 
 def _sharing(question: Any, readings: Mapping[tuple[int, str], Reading]) -> Any:
     changes: dict[str, Any] = {}
-    for role, value in _parts(question):
+    for role, value in parts_of(question):
         if isinstance(value, PredictionColumn):
             changes[role] = replace(value, reading=readings.get((id(value.file), role)))
         elif isinstance(value, Question):
@@ -275,7 +284,7 @@ def _sharing(question: Any, readings: Mapping[tuple[int, str], Reading]) -> Any:
     return replace(question, **changes) if changes else question
 
 
-def _parts(question: Any) -> Iterator[tuple[str, Any]]:
+def parts_of(question: Any) -> Iterator[tuple[str, Any]]:
     """The arguments of a question, by name."""
     if isinstance(question, Question) and is_dataclass(question):
         yield from ((each.name, getattr(question, each.name)) for each in fields(question) if each.init)

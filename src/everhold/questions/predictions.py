@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 __all__ = [
-    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_lengths", "is_mixed", "listed", "prediction_table",
-    "probabilities",
+    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_lengths", "ids_refused", "is_mixed", "known_classes",
+    "listed", "prediction_table", "probabilities",
 ]  # fmt: skip
 
 MOST_CHARACTERS = 1_000
@@ -146,24 +146,44 @@ class PredictionTable:
         counts = np.bincount(places[places >= 0], minlength=len(ids))
         unknown = np.flatnonzero(places < 0)
         doubles, lacking = np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
-        faults = [
-            f"{len(found):,} {what} ({', '.join(brief(names[place], longest=40) for place in found[:_SHOWN].tolist())}"
-            f"{', ...' if len(found) > _SHOWN else ''})"
-            for what, found, names in (
-                (f"ids that no {rows_are} row has", unknown, given),
-                ("ids more than once", doubles, ids),
-                (f"of the {rows_are} rows' ids not at all", lacking, ids),
-            )
-            if len(found)
-        ]
-        if faults:
-            raise QueryRejected(
-                f"{self.name} has in column {row_id!r} {' and '.join(faults)}; expected each of the {len(ids):,} ids "
-                f"of the {rows_are} rows once, in any order, as in {_example(row_id)}; nothing was charged"
-            )
+        faults = ids_refused(
+            [(len(unknown), [given[place] for place in unknown[:_SHOWN].tolist()]),
+             (len(doubles), [ids[place] for place in doubles[:_SHOWN].tolist()]),
+             (len(lacking), [ids[place] for place in lacking[:_SHOWN].tolist()])],
+            name=self.name, row_id=row_id, rows=len(ids), rows_are=rows_are,
+        )  # fmt: skip
+        if faults is not None:
+            raise faults
         order = np.empty(len(ids), dtype=np.intp)
         order[places] = np.arange(len(ids))
         return order
+
+
+def ids_refused(
+    found: Sequence[tuple[int, Sequence[Any]]], *, name: str, row_id: str, rows: int, rows_are: str
+) -> QueryRejected | None:
+    """What is said of ids that are wrong; None if none is.
+
+    Args:
+        found: How many no row has, how many are there more than once, and how many of the rows' are not there; with the
+            first ones of each.
+        name: How messages call the table.
+        row_id: Its column of ids.
+        rows: Number of rows.
+        rows_are: How messages call the rows, "sealed" or "training".
+    """
+    what = (f"ids that no {rows_are} row has", "ids more than once", f"of the {rows_are} rows' ids not at all")
+    faults = [
+        f"{count:,} {said} ({', '.join(brief(each, longest=40) for each in some)}"
+        f"{', ...' if count > len(some) else ''})"
+        for said, (count, some) in zip(what, found, strict=True) if count
+    ]  # fmt: skip
+    if not faults:
+        return None
+    return QueryRejected(
+        f"{name} has in column {row_id!r} {' and '.join(faults)}; expected each of the {rows:,} ids "
+        f"of the {rows_are} rows once, in any order, as in {_example(row_id)}; nothing was charged"
+    )
 
 
 def prediction_table(predictions: object) -> PredictionTable | None:
@@ -242,23 +262,28 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
     classes = schema.label_classes
     if classes is not None:
         strange = _not_among(predictions, classes)
-        known = (
-            f"one of {', '.join(map(_shown, classes[:_MOST_CLASSES]))}{', ...' if len(classes) > _MOST_CLASSES else ''}"
-        )
     else:
         strange = predictions[predictions != np.floor(predictions)].tolist() if floats else []
-        known = "classes: whole numbers or text"
     if strange:
-        where = "" if schema.label_kind == "binary" or classes is None else ", the labels of the training rows,"
-        hint = (
-            "ask brier(...) about probabilities" if schema.label_kind == "binary"
-            else "ask risk(...) about numbers" if schema.label_kind == "number"
-            else "check their spelling"
-        )  # fmt: skip
+        expected, hint = known_classes(schema)
         raise QueryRejected(
-            f"{what} are no labels: {len(strange):,} are such as {_shown(strange[0])}; expected {known}{where} for "
-            f"each row; {hint}; nothing was charged"
+            f"{what} are no labels: {len(strange):,} are such as {_shown(strange[0])}; {expected} for each row; "
+            f"{hint}; nothing was charged"
         )
+
+
+def known_classes(schema: Schema) -> tuple[str, str]:
+    """What is expected of predicted labels, and what to do if they are none."""
+    classes, hint = schema.label_classes, "check their spelling"
+    if classes is None:
+        expected = "expected classes: whole numbers or text"
+    else:
+        some, more = ", ".join(map(_shown, classes[:_MOST_CLASSES])), ", ..." if len(classes) > _MOST_CLASSES else ""
+        where = "" if schema.label_kind == "binary" else ", the labels of the training rows,"
+        expected = f"expected one of {some}{more}{where}"
+    if schema.label_kind in ("binary", "number"):
+        hint = "ask brier(...) about probabilities" if schema.label_kind == "binary" else "ask risk(...) about numbers"
+    return expected, hint
 
 
 def check_lengths(texts: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ from everhold.estimand import check_estimand
 from everhold.progress import progress
 from everhold.questions.guesses import learned
 from everhold.questions.identity import behaviour_digest
+from everhold.questions.joined_predictions import joined_together
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
 from everhold.questions.metrics import EstimatedValues, LabelQuery
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
+    from everhold.sealing.engines.base import Engine
     from everhold.sealing.table import StoredRows
     from everhold.values.base import RowFunction, Table
 
@@ -77,6 +79,7 @@ class Preparation:
         sealed_ids: Reads the public ids of the sealed rows, and no other column; None where rows have none.
         silent: Whether nothing is told of the questions before the study is unsealed; then none needs a guess.
         surprises: Reads the latest surprises, newest first: descriptions and answers.
+        engine: That of the sealed rows, for tables of predictions beside them and their public ids alone.
     """
 
     schema: Schema
@@ -86,6 +89,7 @@ class Preparation:
     sealed_ids: Callable[[], Sequence[Any]] | None = None
     silent: bool = False
     surprises: Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]] = tuple
+    engine: Engine | None = None
 
     def silently(self) -> Preparation:
         """The same for questions of which nothing is told before the study is unsealed.
@@ -158,7 +162,7 @@ class Preparation:
             )
         bound: list[BoundQuery] = []
         with progress("reading questions", len(queries)) as line:
-            for query in read_together(queries):
+            for query in joined_together(read_together(queries), self.engine, self.schema):
                 bound.append(self.parsed(query))
                 if not together:
                     check_estimand(bound[-1:], self.schema, self.mechanism)
@@ -330,6 +334,7 @@ class Preparation:
             QueryRejected: If their ids are not those of the rows. Nothing is charged.
         """
         row_id, training = self.schema.row_id, self.training
+        (query,) = joined_together([query], self.engine, self.schema)
         query = _with(query, predictions=self._placed(query.predictions, self.sealed_ids or tuple, rows_are="sealed"))
         if training is None:
             return query
