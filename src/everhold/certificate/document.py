@@ -33,7 +33,7 @@ from everhold.errors import IntegrityError
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS
-from everhold.sealing.configuration import state_from
+from everhold.sealing.configuration import public_facts, state_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -297,7 +297,9 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
     configuration = record.configuration
     public = ("rows", "fingerprint", "training_rows", "training_fingerprint", "columns", "label", "row_id", "features")
     rows = {name: configuration[name] for name in public}
-    also = {"also_sealed_as": sorted(also_sealed_as)} if also_sealed_as else {}
+    also: dict[str, Any] = {"also_sealed_as": sorted(also_sealed_as)} if also_sealed_as else {}
+    if (engine := public_facts(configuration)) is not None:
+        also["engine"] = engine
     return {"rows": {"holdout": record.name, "id": record.id, "sealed_at": record.created, **rows, **also}}
 
 

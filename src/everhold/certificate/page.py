@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
 from everhold.certificate.form import DATA_BEGIN, DATA_END, RARE_SOURCES, SIGNATURE, SOURCES, SUMMARY, TIMESTAMP
 from everhold.certificate.numbers import at_least, at_most, percent, shown
+from everhold.certificate.words import engine_name
 from everhold.dependence import MODELS
 from everhold.display import escaped
 from everhold.ledger.chain import canonical
@@ -170,7 +171,10 @@ def _promise_items(promise: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _rows_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "holdout", rows["holdout"]
-    yield from _labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
+    if "engine" in rows:
+        yield from _engine_items(rows)
+    else:
+        yield from _labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
     if rows["training_rows"]:
         yield "training rows, open", shown(rows["training_rows"])
         yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
@@ -181,6 +185,16 @@ def _rows_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "also sealed as", ", ".join(map(repr, rows["also_sealed_as"]))
     yield "columns", ", ".join(f"{name} ({kind})" for name, kind in rows["columns"])
     yield from _labelled({"id": rows["id"]})
+
+
+def _engine_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Where the rows stay, and by what they are known there."""
+    engine = rows["engine"]
+    yield from _labelled({"rows": rows["rows"]})
+    yield "they stay in", f"{engine_name(engine)}, table {engine['table']!r}"
+    yield "snapshot", "none: the table itself" if engine["snapshot"] is None else engine["snapshot"]
+    yield "fingerprint, keyed (HMAC-SHA256 of the table's contents)", rows["fingerprint"]
+    yield from _labelled({"sealed_at": rows["sealed_at"]})
 
 
 def _assumptions(section: Mapping[str, Any]) -> Block:

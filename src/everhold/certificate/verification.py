@@ -305,6 +305,8 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "there are training rows without a fingerprint, or a fingerprint without training rows"
     if document["account"]["by_source"]["training"] and not rows["training_rows"]:
         yield "there are answers of training rows, and there are no such rows"
+    if "engine" in rows and not all(rows["engine"][name] for name in ("kind", "table")):
+        yield "the rows are said to stay in an engine, and the engine or the table has no name"
     others = rows.get("also_sealed_as")
     if others is not None and (not others or others != sorted(set(others)) or rows["holdout"] in others):
         yield "the other holdouts with the same rows are not a sorted list of names other than its own"

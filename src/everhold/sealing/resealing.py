@@ -3,6 +3,10 @@
 Whether rows are sealed already shows in a keyed picture of what a table holds, whatever its order and format. It is
 kept in the private folder of the rows. The key is the storage's, not the holdout's, so that pictures of one storage can
 be compared; without it nothing can be told from them.
+
+Of a table that stays in an engine there is such a picture where it is short enough to be looked at whole. A longer one
+is known by what its engine says of its contents: found is the same table, or a copy in an engine of the same kind, in
+any order of the rows; not the same rows in a file or in an engine of another kind, nor most of them.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import json
 import math
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
     from everhold.ledger import HoldoutRecord, LedgerStore
     from everhold.sealing.files import SealedFiles
+    from everhold.sealing.staging import Staging
 
 __all__ = ["CONTENT_FILE", "Content", "also_sealed_as", "same_rows", "sealed_already"]
 
@@ -57,7 +62,8 @@ class Content:
         distinct: Number of different rows.
         digest: Keyed digest of all rows, each as often as it occurs; of their order, too, where another sample of the
             same population could well hold the same rows.
-        sketch: The least of the keyed hashes of all different rows.
+        sketch: The least of the keyed hashes of all different rows; none of a long table in an engine.
+        table: Keyed digest of what an engine says of its table's contents; None of a file.
     """
 
     key: str
@@ -66,6 +72,7 @@ class Content:
     distinct: int
     digest: str
     sketch: tuple[int, ...]
+    table: str | None = None
 
     @classmethod
     def of(cls, path: Path, columns: Mapping[str, ColumnKind], *, key: str | None = None) -> Self:
@@ -76,16 +83,43 @@ class Content:
             columns: Kind of each column.
             key: The storage's; None for a new one.
         """
+        with duckdb.connect(":memory:") as connection:
+            with reading_errors_hidden("holdout"):
+                rows_read = connection.read_parquet(file_pattern(path), hive_partitioning=False, file_row_number=True)
+                rows_read.create_view("rows")
+            return cls._of_view(connection, columns, key=key)
+
+    @classmethod
+    def of_table(cls, staging: Staging, *, key: str | None = None) -> Self:
+        """Look at a table that stays in an engine.
+
+        Args:
+            staging: Where its rows are brought, if they are few enough.
+            key: The storage's; None for a new one.
+        """
+        key = secrets.token_hex(32) if key is None else key
+        table = hmac.digest(bytes.fromhex(key), f"{staging.engine.kind}:{staging.contents}".encode(), "sha256").hex()
+        if not staging.is_whole:
+            return cls(key, duckdb.__version__, staging.rows, staging.rows, table, (), table)
+        staging.bring(staging.columns)
+        with reading_errors_hidden("holdout"):
+            staging.connection.execute(
+                "CREATE OR REPLACE TEMP VIEW rows AS SELECT *, row_number() OVER () - 1 AS file_row_number FROM holdout"
+            )
+        return replace(cls._of_view(staging.connection, staging.columns, key=key), table=table)
+
+    @classmethod
+    def _of_view(
+        cls, connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, key: str | None
+    ) -> Self:
         key = secrets.token_hex(32) if key is None else key
         cells = ", ".join(_as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
-        with duckdb.connect(":memory:") as connection, reading_errors_hidden("holdout"):
-            rows_read = connection.read_parquet(file_pattern(path), hive_partitioning=False, file_row_number=True)
-            rows_read.create_view("rows")
+        with reading_errors_hidden("holdout"):
             connection.execute(
-                "CREATE TABLE hashed AS "
+                "CREATE OR REPLACE TEMP TABLE hashed AS "
                 f"SELECT md5_number_lower('{key}' || hash({cells})) AS h, file_row_number AS i FROM rows"
             )
-            connection.execute("CREATE TABLE counted AS SELECT h, count(*) AS c FROM hashed GROUP BY h")
+            connection.execute("CREATE OR REPLACE TEMP TABLE counted AS SELECT h, count(*) AS c FROM hashed GROUP BY h")
             ((rows, distinct, total, orders, repeats),) = connection.execute(
                 "SELECT sum(c), count(*), sum(h::HUGEINT * c), sum(lgamma(c + 1)), sum(c * ln(c)) FROM counted"
             ).fetchall()
@@ -106,7 +140,9 @@ class Content:
             found = cls(**{**fields, "sketch": tuple(fields["sketch"])})
         except (OSError, ValueError, TypeError, KeyError):
             return None
-        return found if found.engine == duckdb.__version__ else None
+        if found.engine == duckdb.__version__:
+            return found
+        return None if found.table is None else replace(found, digest=found.table, sketch=())
 
     def save(self, folder: Path) -> None:
         """Write the picture to a new file that only its owner can read."""
@@ -121,7 +157,7 @@ class Content:
         """
         if self.key != other.key:
             return False
-        if self.digest == other.digest:
+        if self.digest == other.digest or (self.table is not None and self.table == other.table):
             return True
         if min(self.distinct / self.rows, other.distinct / other.rows) < _DISTINCT:
             return False
@@ -144,19 +180,27 @@ def _as_value(name: str, kind: ColumnKind) -> str:
     return f"nullif(CASE WHEN ends_with({text}, '00:00:00') THEN left({text}, 10) ELSE {text} END, '')"
 
 
-def same_rows(folder: Path, sealed: SealedFiles, others: Sequence[HoldoutRecord]) -> list[str]:
+def same_rows(
+    folder: Path, sealed: SealedFiles, others: Sequence[HoldoutRecord], *, staging: Staging | None = None
+) -> list[str]:
     """Names of the holdouts of a storage that hold the rows in a folder, or most of them; keeps what they look like.
 
     Args:
         folder: Private folder of the rows that are being sealed.
         sealed: What was written there.
         others: All holdouts that the storage has.
+        staging: Where the rows can be brought, if they stay in an engine.
     """
+    def picture(key: str | None) -> Content:
+        if staging is None:
+            return Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key)
+        return Content.of_table(staging, key=key)
+
     known = {other.name: content for other in others if (content := _content(folder.parent, other)) is not None}
     keys: list[str | None] = [*{content.key for content in known.values()}]  # hardly ever more than one
-    mine = [Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key) for key in keys or [None]]
+    mine = [picture(key) for key in keys or [None]]
     mine[0].save(folder)
-    return [name for name, content in known.items() if any(content.resembles(picture) for picture in mine)]
+    return [name for name, content in known.items() if any(content.resembles(each) for each in mine)]
 
 
 def _content(parent: Path, other: HoldoutRecord) -> Content | None:
