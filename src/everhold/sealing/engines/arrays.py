@@ -19,7 +19,7 @@ _BIG = np.iinfo(np.int64)
 
 
 def plain(value: Any) -> Any:
-    """A value of a driver as everhold takes it: decimals without a fraction are ints, others the nearest double.
+    """A value of a driver as everhold takes it: decimals without a fraction are ints, others doubles; times are in UTC.
 
     Examples:
         >>> plain(Decimal("340282366920938463463374607431768211456")), plain(Decimal("0.1"))
@@ -27,7 +27,7 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, Decimal):
         return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
-    return value
+    return _utc(value)
 
 
 def array_of(values: Sequence[Any], *, otherwise: str = "O") -> np.ma.MaskedArray[Any, Any]:
@@ -35,7 +35,7 @@ def array_of(values: Sequence[Any], *, otherwise: str = "O") -> np.ma.MaskedArra
 
     Args:
         values: What the driver gave, None where it is missing.
-        otherwise: Type of the array if all are missing.
+        otherwise: Type of the array if all are missing; decimals become doubles, even whole ones, if that is "float64".
 
     Examples:
         >>> array_of([1, None, 3])

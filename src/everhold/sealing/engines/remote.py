@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
-from everhold.sealing.engine import errors_hidden
+from everhold.sealing.engines.errors import errors_hidden
 from everhold.sealing.engines.arrays import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -76,8 +77,7 @@ class Remote(ABC):
 
     def _fresh(self) -> None:
         """What no other process can use."""
-        self._lock = threading.RLock()
-        self._pid = os.getpid()
+        self._lock, self._pid = threading.RLock(), os.getpid()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(table={self.table!r})"
@@ -110,6 +110,10 @@ class Remote(ABC):
     @abstractmethod
     def place(self) -> str:
         """Its address without credentials."""
+
+    @property
+    def path(self) -> None:
+        """No file of its own."""
 
     @property
     def snapshot(self) -> str | None:
@@ -156,15 +160,15 @@ class Remote(ABC):
         """
         return None
 
+    def _refresh(self) -> None:
+        """Forget what is remembered of the table's files."""
+
     def columns(self) -> dict[str, ColumnKind]:
         """The kind of each column, by name, in the table's order."""
-        with self._hidden():
+        with self._hidden(self._missing):
             types = self._types()
-        if not types:
-            raise HoldoutRejected(
-                f"there is no table {self.table!r} that can be read; expected its name as {self.title} has it, and "
-                "the right to read it; nothing was created"
-            )
+            if not types:
+                raise LookupError(self.table)
         if len({name.casefold() for name, _ in types}) < len(types):
             raise HoldoutRejected(
                 "two columns have names that differ in case only; expected names that differ otherwise; rename one "
@@ -184,7 +188,7 @@ class Remote(ABC):
         found = []
         with self._hidden():
             for _, columns in self._run(statement, max_seconds=self._max_seconds):
-                found += zip(*(_listed(column) for column in columns), strict=True)
+                found += zip(*map(self._values, columns), strict=True)
         return found
 
     def arrays(self, statement: str) -> dict[str, NDArray[Any]]:
@@ -202,6 +206,10 @@ class Remote(ABC):
     def _array(self, column: Any) -> NDArray[Any]:
         """A column of `_run` as an array."""
 
+    def _values(self, column: Any) -> list[Any]:
+        """A column of `_run` as Python values."""
+        return list(map(plain, column))
+
     def contents(self, key: str = "") -> str:
         """Digest of names, types and all rows, whatever their order, in hex.
 
@@ -212,18 +220,24 @@ class Remote(ABC):
         Args:
             key: Goes into every row's text, so that nobody without it can compute or aim at a digest.
         """
+        with self._hidden():
+            self._refresh()
         before = self._watched()
         with self._hidden():
             types = self._types()
-            statement = self._digest_sql(types, key)
-            found = [values for _, columns in self._run(statement, max_seconds=None)
-                     for values in zip(*map(_listed, columns), strict=True)]  # fmt: skip
-            count, *sums = (int(value or 0) for value in found[0])
-        text = json.dumps([[list(pair) for pair in types], count, sums])
+            found = self._digest(types, key)
+        text = json.dumps([[list(pair) for pair in types], *found])
         digest = hashlib.sha256(text.encode()).hexdigest()
         if self._watched() == before:
             self._checked = key, before, digest
         return digest
+
+    def _digest(self, types: Sequence[tuple[str, str]], key: str) -> list[int]:
+        """The number of rows, and the sums of the pieces of their hashes."""
+        for _, columns in self._run(self._digest_sql(types, key), max_seconds=None):
+            for values in zip(*map(self._values, columns), strict=True):
+                return [int(value or 0) for value in values]
+        raise LookupError(self.table)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -257,8 +271,16 @@ class Remote(ABC):
         """The same table as it was at an earlier time; itself where it keeps none."""
         return self
 
-    def _hidden(self) -> errors_hidden:
-        return errors_hidden(self._instead)
+    def _hidden(self, instead: Callable[[Exception], EverholdError] | None = None) -> AbstractContextManager[None]:
+        return errors_hidden(instead or self._instead)
+
+    def _missing(self, error: Exception) -> EverholdError:
+        if isinstance(error, ModuleNotFoundError) or self._is_unreachable(error):
+            return self._instead(error)
+        return HoldoutRejected(
+            f"there is no table {self.table!r} that can be read; expected its name as {self.title} has it, and the "
+            "right to read it; nothing was created"
+        )
 
     def _instead(self, error: Exception) -> EverholdError:
         if isinstance(error, ModuleNotFoundError):
@@ -275,11 +297,6 @@ class Remote(ABC):
             f"{self.title} could not evaluate the rows of {self.table!r}; expected a table that can be read, and "
             "enough memory and time; nothing was charged; ask whoever runs it to look at its log"
         )
-
-
-def _listed(column: Any) -> list[Any]:
-    values = column.to_pylist() if hasattr(column, "to_pylist") else column
-    return [plain(value) for value in values]
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
