@@ -270,6 +270,7 @@ class Desk:
             answered=lambda question: self.find(question) is not None,
             sealed_ids=None if (row_id := self.schema.row_id) is None else partial(self.sealed.row_ids, row_id),
             surprises=lambda: [(entry.description, entry.answer) for entry in self.ledger.charged(_SURPRISES)],
+            engine=self.sealed.engine,
         )  # fmt: skip
 
     def head(self) -> Head:

@@ -54,6 +54,8 @@ class Dialect:
         count, sum: How many rows have a condition; sum of integers of at most so many bits, in an aggregation.
         size: Number of rows of a group; ``of_group``: a sum (``{0}``) over a group.
         random: A double from 0 to below 1, drawn for each row.
+        sha256: SHA-256 of a text in UTF-8, in hex.
+        in_order: An aggregate: texts (``{0}``) in the order of others (``{1}``), with commas between them.
         fence: What keeps sub-selects apart that would be merged otherwise, so that shared parts would be repeated.
         closing: What ends a statement.
         raises: Whether doubles that become too large or too small are errors.
@@ -100,6 +102,8 @@ class Dialect:
     size: str = "count(*)"
     of_group: str = "{0}"
     random: str = "random()"
+    sha256: str = "sha256({0})"
+    in_order: str = "string_agg({0}, ',' ORDER BY {1})"
     fence: str = ""
     closing: str = ""
     raises: bool = False
@@ -179,6 +183,7 @@ POSTGRESQL = Dialect(
     integer="'{0}'::bigint",
     whole="floor({0})::bigint",
     wide="({0})::numeric",
+    sha256="encode(sha256(convert_to({0}, 'UTF8')), 'hex')",
     fence=" OFFSET 0",
     raises=True,
 )  # fmt: skip
@@ -209,6 +214,8 @@ SPARK = Dialect(
     wide="CAST({0} AS DECIMAL(38, 0))",
     sum="(CAST(sum(shiftright({0}, {1})) AS DECIMAL(38, 0)) * {3} + CAST(sum({0} & {2}) AS DECIMAL(38, 0)))",
     random="rand()",
+    sha256="sha2({0}, 256)",
+    in_order="array_join(transform(array_sort(collect_list(struct({1} AS i, {0} AS x))), s -> s.x), ',')",
 )  # fmt: skip
 
 CLICKHOUSE = Dialect(
@@ -241,6 +248,8 @@ CLICKHOUSE = Dialect(
     random="randCanonical()",
     # otherwise shared parts of nested branches are computed again and again, 2^15 times in one test
     closing=" SETTINGS short_circuit_function_evaluation = 'disable'",
+    sha256="lower(hex(SHA256({0})))",
+    in_order="arrayStringConcat(arrayMap(s -> s.2, arraySort(groupArray(({1}, {0})))), ',')",
     greatest_nan=False,
     eager=True,
 )
