@@ -44,6 +44,7 @@ SEALED = "sealed"
 """Name of the view of the sealed rows."""
 
 _LIMITS = TimeLimits()
+_CTRL_C = "Query interrupted"
 _KEPT_OPTIMIZERS = ("column_lifetime", "common_subexpressions", "unused_columns")
 
 
@@ -222,8 +223,13 @@ def fetched(
     """
     # DuckDB has a limit of its own from version 2 on only
     with engine_errors_hidden, _LIMITS.at_most(max_seconds, connection.interrupt):
-        found = connection.execute(sql)
-        return found.fetchnumpy() if as_arrays else found.fetchall()
+        try:
+            found = connection.execute(sql)
+            return found.fetchnumpy() if as_arrays else found.fetchall()
+        except RuntimeError as error:  # what DuckDB makes of Ctrl-C
+            if str(error) != _CTRL_C:
+                raise
+    raise KeyboardInterrupt
 
 
 def _check_names(connection: duckdb.DuckDBPyConnection, file: str) -> None:
