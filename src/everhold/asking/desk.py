@@ -191,7 +191,7 @@ class Desk:
             outcomes += made
         if outcomes:
             made_of = dict(zip((places[row] for row in rows), outcomes, strict=False))
-            after = accounts.into(bound_state(state, self.record.configuration))
+            after = accounts.into({"configuration": self._settings, "mechanism": state.to_dict()})
             page.record(after, [made_of.get(order[index]) for index in page.new])
 
     def _charge(self, accounts: Accounts, made: Sequence[Outcome], *, most: int) -> None:
@@ -274,6 +274,7 @@ class Desk:
             answered=lambda question: self.find(question) is not None,
             sealed_ids=None if (row_id := self.schema.row_id) is None else partial(self.sealed.row_ids, row_id),
             surprises=lambda: [(entry.description, entry.answer) for entry in self.ledger.charged(_SURPRISES)],
+            engine=self.sealed.engine,
         )  # fmt: skip
 
     def head(self) -> Head:
@@ -310,13 +311,39 @@ class Desk:
             )
         return entries
 
+    def charged_entries(self) -> list[Entry]:
+        """All entries that were charged, in order, each with its seal checked.
+
+        Raises:
+            IntegrityError: If one is missing or was altered.
+        """
+        head = self.head()
+        entries = [entry for entry in self.ledger.charged(head.charged) if entry.sequence <= head.sequence]
+        if sum(entry.charged for entry in entries) != head.charged:
+            raise IntegrityError(
+                f"the entries of the ledger do not add up to the {head.charged:,} that were charged; expected all of "
+                "them; verify the ledger and restore a backup"
+            )
+        return entries[::-1]
+
     def state(self) -> State:
         """The mechanism's present state; secret."""
         return self.state_from(self.data())
 
     def state_from(self, data: dict[str, Any]) -> State:
-        """The mechanism's state out of the ledger's."""
-        return state_from(data, self.record.configuration)
+        """The mechanism's state out of the ledger's.
+
+        Raises:
+            IntegrityError: If the state belongs to other settings of the holdout.
+        """
+        if data.get("configuration") != self._settings:
+            return state_from(data, self.record.configuration)
+        return State.from_dict(data["mechanism"])
+
+    @cached_property
+    def _settings(self) -> str:
+        """What every state of this holdout says of its settings; costly for every answer, as its columns are there."""
+        return str(bound_state(State(), self.record.configuration)["configuration"])
 
     def whole(self, data: dict[str, Any]) -> dict[str, int]:
         """What was there at the beginning, by name as in `remaining`; for an analyst what was allotted to them."""

@@ -79,6 +79,11 @@ class StewardKey:
         """A key for the secret order in which code meets the sealed rows."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold order of rows", "sha256")
 
+    @property
+    def fingerprint_key(self) -> bytes:
+        """A key for the fingerprint of rows that stay in an engine."""
+        return hmac.digest(self._private.private_bytes_raw(), b"everhold fingerprint of a table", "sha256")
+
     def sign(self, message: bytes) -> str:
         """Ed25519 signature in hex."""
         return self._private.sign(message).hex()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -32,6 +33,7 @@ class Engine(Protocol):
 
     Attributes:
         kind: Name of the engine in ledger and certificate, such as ``"duckdb"`` or ``"spark"``.
+        title: Its name in sentences.
         dialect: How statements are written for it.
         embedded: Whether it is the engine beside everhold, whose `source` has the column `POSITION` and whose row
             values are read into this process; every other engine counts itself.
@@ -39,6 +41,7 @@ class Engine(Protocol):
     """
 
     kind: ClassVar[str]
+    title: ClassVar[str]
     embedded: ClassVar[bool]
     most_expressions: ClassVar[int]
 
@@ -61,11 +64,22 @@ class Engine(Protocol):
             HoldoutRejected: If there is no such table, or two of its columns have names that differ in case only.
         """
 
+    def beside(self, table: str) -> Engine:
+        """Another table in the same engine, with the same session or connection, as it is now.
+
+        Raises:
+            QueryRejected: If the rows are in a file of their own.
+            ValueError: If that is no name of a table.
+        """
+
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """What the engine says: whole numbers as ints, exact however large."""
 
     def arrays(self, statement: str) -> dict[str, NDArray[Any]]:
         """The same as an array for each column, by name; masked where a value is missing."""
+
+    def batches(self, statement: str) -> Iterator[dict[str, NDArray[Any]]]:
+        """The same as `arrays`, some 65,536 rows at a time where the engine can; at least one batch, even if empty."""
 
     def reading(self) -> AbstractContextManager[None]:
         """Context in which sealed rows are read, in which whatever can be noticed of a change is noticed.
@@ -82,6 +96,13 @@ class Engine(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Public facts by which it is found again: kind, table, place, snapshot. Never credentials."""
+
+    def pinned(self, facts: Mapping[str, Any]) -> Engine:
+        """The same table at the snapshot of some facts; itself where that is its own, or there is none.
+
+        Raises:
+            IntegrityError: If there is no such snapshot any more.
+        """
 
     def interrupt(self) -> None:
         """End whatever statement runs now; from any thread, and without waiting for it."""
