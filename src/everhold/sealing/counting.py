@@ -1,4 +1,4 @@
-"""What an engine counts itself of many rows: the same `Cells`, `GroupSums` and `Pairs` as are made from row values here.
+"""What an engine counts itself of many rows: the same histograms, groups and pairs as row values give here.
 
 Only counts leave the engine. How many there are at most follows from public facts: 256 cells for each question; of
 groups and pairs as many as `everhold.sealing.sums` tells apart, or the cells of a coarse grid.

@@ -30,7 +30,7 @@ from everhold.sealing.time_limits import TimeLimits
 from everhold.values.expressions.dialects import DUCKDB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -130,6 +130,10 @@ class Embedded:
     def to_dict(self) -> dict[str, Any]:
         """See `Engine.to_dict`: the file lies where the rows of its storage do."""
         return {"kind": self.kind, "table": self._path.name, "place": None, "snapshot": None}
+
+    def pinned(self, facts: Mapping[str, Any]) -> Embedded:
+        """See `Engine.pinned`: a file has one state only."""
+        return self
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""
