@@ -30,7 +30,7 @@ from everhold.sealing.time_limits import TimeLimits
 from everhold.values.expressions.dialects import DUCKDB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -45,6 +45,7 @@ SEALED = "sealed"
 """Name of the view of the sealed rows."""
 
 _LIMITS = TimeLimits()
+_CTRL_C = "Query interrupted"
 _KEPT_OPTIMIZERS = ("column_lifetime", "common_subexpressions", "unused_columns")
 
 
@@ -129,6 +130,10 @@ class Embedded:
     def to_dict(self) -> dict[str, Any]:
         """See `Engine.to_dict`: the file lies where the rows of its storage do."""
         return {"kind": self.kind, "table": self._path.name, "place": None, "snapshot": None}
+
+    def pinned(self, facts: Mapping[str, Any]) -> Embedded:
+        """See `Engine.pinned`: a file has one state only."""
+        return self
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""
@@ -230,8 +235,13 @@ def fetched(
     """
     # DuckDB has a limit of its own from version 2 on only
     with engine_errors_hidden, _LIMITS.at_most(max_seconds, connection.interrupt):
-        found = connection.execute(sql)
-        return found.fetchnumpy() if as_arrays else found.fetchall()
+        try:
+            found = connection.execute(sql)
+            return found.fetchnumpy() if as_arrays else found.fetchall()
+        except RuntimeError as error:  # what DuckDB makes of Ctrl-C
+            if str(error) != _CTRL_C:
+                raise
+    raise KeyboardInterrupt
 
 
 def _check_names(connection: duckdb.DuckDBPyConnection, file: str) -> None:

@@ -185,7 +185,7 @@ def _rows(
     sheet = PaddedSheet(dialect) if dialect.padded else BranchingSheet(dialect)
     faces: dict[Node, Faces] = {}
     results: list[Part] = []
-    for own, value in ((own, leaf) for own in values for leaf in own.leaves):
+    for own, value in [(each, leaf) for each in values for leaf in each.leaves]:
         expression = sheet.prepared(value.expression)
         for node in expression.nodes:
             if node not in faces:
