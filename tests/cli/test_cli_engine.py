@@ -47,7 +47,7 @@ def test_every_command_finds_the_table_again(everhold, stays):
     assert "delay > 15" in everhold("transcript", stays, "flights", "--format", "csv").stdout
     assert told(everhold("ledger", "verify", stays, "flights", "--format", "json"))["ok"]
     assert told(everhold("doctor", stays, "--format", "json"))["ok"]
-    everhold("certificate", "create", stays, "flights", "--output", "c.json")
+    everhold("certificate", "save", stays, "flights", "--output", "c.json")
     everhold("certificate", "verify", "c.json")
 
 

@@ -57,7 +57,8 @@ CHANGES = {
     "a column renamed": ["ALTER TABLE sealed RENAME COLUMN delay TO late"],
     "a column added": ["ALTER TABLE sealed ADD COLUMN more INT"],
     "dropped": ["DROP TABLE sealed"],
-    "another table": ["ALTER TABLE sealed RENAME TO kept", "CREATE TABLE sealed AS SELECT id, -delay AS delay FROM kept"],
+    "another table": ["ALTER TABLE sealed RENAME TO kept",
+                      "CREATE TABLE sealed AS SELECT id, -delay AS delay FROM kept"],
     "a view of other rows": ["ALTER TABLE sealed RENAME TO kept",
                              "CREATE VIEW sealed AS SELECT * FROM kept WHERE id <> 7"],
 }  # fmt: skip

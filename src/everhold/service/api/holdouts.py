@@ -84,9 +84,13 @@ class Settings(Strict):
     @model_validator(mode="before")
     @classmethod
     def _no_engine(cls, given: Any) -> Any:
-        """A service connects to no address that somebody sends."""
+        """A service connects to no address that somebody sends.
+
+        Raises:
+            Unusable: If one is sent.
+        """
         if isinstance(given, dict) and not _OF_ENGINES.isdisjoint(given):
-            raise ValueError(
+            raise Unusable(
                 "rows that stay in an engine are not sealed over HTTP, because connections are the operator's "
                 "business; run 'everhold create --engine URL --table TABLE' where the service runs, with its storage; "
                 "the service then finds the holdout, and the engine by EVERHOLD_ENGINE; nothing was created"
