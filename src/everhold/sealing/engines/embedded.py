@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import duckdb
 
-from everhold.errors import HoldoutRejected
+from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.sealing.duckdb_files import file_pattern
 from everhold.sealing.engines.base import POSITION
 from everhold.sealing.engines.errors import engine_errors_hidden
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from everhold.sealing.engines.base import Engine
     from everhold.values.expressions import ColumnKind
     from everhold.values.expressions.dialects import Dialect
 
@@ -93,6 +94,13 @@ class Embedded:
         with self._lock, engine_errors_hidden:
             kinds = column_kinds(self._opened().table(SEALED))
         return {name: kind for name, kind in kinds.items() if name != POSITION}
+
+    def beside(self, table: str) -> Engine:
+        """See `Engine.beside`: there is none."""
+        raise QueryRejected(
+            f"the sealed rows are in a file of their own, and the table {table!r} is not in it; expected "
+            "predictions_in('predictions.parquet', row_id=...), which is read beside it; nothing was charged"
+        )
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """See `Engine.rows`."""
