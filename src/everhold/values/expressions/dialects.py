@@ -149,7 +149,7 @@ class Dialect:
 
     def total(self, column: str, *, unit: int, condition: bool) -> str:
         """In an aggregation, the exact sum of integers up to ``unit``, or ``unit`` for each row with a condition."""
-        if condition and not self.padded:
+        if condition:
             return f"{self.wide.format(self.count.format(column))} * {int(unit)}"
         bits = (int(unit).bit_length() + 1) // 2
         return self.sum.format(column, bits, 2**bits - 1, 2**bits)
@@ -176,7 +176,8 @@ class Dialect:
 
 DUCKDB = Dialect(
     "duckdb", finite="'{0}'::DOUBLE", infinite="'inf'::DOUBLE", any_text="'{0}'", quotient="({0} // {1})",
-    size="count(*)::BIGINT", of_group="{0}::BIGINT", padded=True,
+    wide="({0})::HUGEINT",
+    count="countif({0})", size="count(*)::BIGINT", of_group="({0})::BIGINT", padded=True,
 )  # fmt: skip
 
 POSTGRESQL = Dialect(
