@@ -43,8 +43,8 @@ def write(parts: dict[str, str]) -> None:
     """Write all parts, in order."""
     first = (
         f"# Measured speeds\n\nMade by `make bench`: {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}. Shared machine: trust the ratios, which compare interleaved runs, more than "
-        "the times."
+        f"Python {platform.python_version()}. Shared machine: trust the ratios, which compare interleaved runs, more "
+        "than the times."
     )
     text = "\n\n".join([first, *(parts[name] for name in NAMES if name in parts)])
     RESULTS.write_text(f"{text}\n", encoding="utf-8")
