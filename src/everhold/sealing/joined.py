@@ -101,6 +101,8 @@ class JoinedTable:
         try:
             engine = sealed.beside(table)
             return cls(engine, sealed, row_id, own_id, engine.columns())
+        except QueryRejected:
+            raise
         except (HoldoutRejected, ValueError):
             raise QueryRejected(
                 f"there is no table {table!r} of predictions that can be read in the engine of the sealed rows; "
@@ -148,7 +150,7 @@ class JoinedTable:
                 return 0, ()
             own = "k" if name == "lacking" else "i"
             found = self.engine.rows(
-                f"SELECT {of.as_text(own)} FROM {both} WHERE {tests[name][0]} ORDER BY {own} LIMIT {_SHOWN}"
+                f"SELECT {own} FROM {both} WHERE {tests[name][0]} ORDER BY {own} LIMIT {_SHOWN}"
             )
             return int(count), [value for (value,) in found]
 
