@@ -51,6 +51,7 @@ CLOSED_STUDY = (
 """What is said to whoever asks a new question, or allots, after the end."""
 
 _SURPRISES = 20  # latest ones that guesses may learn from
+_IN_ONE_TRANSACTION = 256  # new entries: other writers wait that long, and as much is kept where somebody interrupts
 
 _REFUSED = "what is left of the budget does not surely pay for the question; nothing was charged; seal new rows"
 
@@ -85,7 +86,9 @@ class Desk:
         """Answer a question: its entries in order, as far as public state says that they are surely paid for.
 
         How many are surely paid for may depend on what the first of them are charged, so it is asked in rounds, each
-        one look and one transaction; mostly one is enough.
+        one transaction; mostly one is enough. If the next entry is paid for, the sealed rows are looked at for as many
+        as `Ready.at_once` says: an engine adds up very many in one pass. What is refused after all is forgotten.
+        Whoever interrupts it has the rounds until then, each entry answered and charged, or neither.
 
         Args:
             ready: The question.
@@ -96,13 +99,15 @@ class Desk:
             Outdated: If the question is about something that changed since it was prepared; nothing was answered.
         """
         entries: list[Committed | None] = [None] * len(ready.asked)
-        data, places = None, [0]
+        looked, seen, data, turn = list[int](), None, None, [0]
         with progress("asking", len(entries)) as line:
-            while places and None in entries:
-                order, places = self._surely_paid(ready, entries)
-                seen = ready.look(self.sealed, places) if places else None
+            while turn and None in entries:
+                order, new, turn = self._next_turn(ready, entries)
+                if not {*turn} <= {*looked}:
+                    looked = new[: max(ready.at_once, len(turn))]
+                    seen = ready.look(self.sealed, looked)
                 with self.ledger.writing([self._signed(ready.asked[place]) for place in order]) as page:
-                    self._answer(ready, order, page, places, seen)
+                    self._answer(ready, order, page, looked if turn else [], seen)
                 for place, entry in zip(order, page.committed, strict=True):
                     entries[place] = entry
                 line(len(entries) - entries.count(None))
@@ -124,10 +129,12 @@ class Desk:
             )
         return _REFUSED if self.analyst is None else SPENT
 
-    def _surely_paid(self, ready: Ready[Any], entries: Sequence[Committed | None]) -> tuple[list[int], list[int]]:
-        """Places of the entries that are missing, and of those for which the sealed rows are looked at.
+    def _next_turn(
+        self, ready: Ready[Any], entries: Sequence[Committed | None]
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Places of the entries of the next transaction, of all that are new, and of those of them that have a turn.
 
-        These are the new ones that are surely paid for.
+        None has if the next one is not surely paid for.
         """
         order: list[int] = []
         first: dict[str, int] = {}
@@ -136,12 +143,14 @@ class Desk:
                 order.append(place)
                 first.setdefault(line.fingerprint, place)
         head, stored = self.ledger.look_up([*first])
-        for fingerprint in stored:
-            del first[fingerprint]
+        new = [place for fingerprint, place in first.items() if fingerprint not in stored]
         accounts = Accounts.from_state(head.state)
-        _check_open(accounts, new=len(first))
-        paid = self._paid(ready, self.state_from(head.state), accounts, len(first))
-        return order, [*first.values()][:paid]
+        _check_open(accounts, new=len(new))
+        if not self._paid(ready, self.state_from(head.state), accounts, len(new)):
+            return order, new, []
+        turn = new if ready.whole else new[: min(ready.at_once, _IN_ONE_TRANSACTION)]
+        later = {ready.asked[place].fingerprint for place in new[len(turn) :]}
+        return [place for place in order if ready.asked[place].fingerprint not in later], new, turn
 
     def _paid(self, ready: Ready[Any], state: State, accounts: Accounts, count: int) -> int:
         """How many of so many new entries are surely paid for, from public state; all or none of a whole."""

@@ -62,7 +62,8 @@ NOT_UNSEALABLE = (
 )
 """Why a mechanism cannot be unsealed."""
 
-_AT_ONCE = 32  # questions whose values of all training rows are held in memory
+_AT_ONCE = 1_000  # questions that are prepared together
+_VALUES_AT_ONCE = 32  # of them, where the values of all training rows are held in memory
 _MOST_TRIED = 2_000  # training rows that a function is tried on in several orders
 _MOST_COMPARED = 10_000  # training rows for which an estimator's predictions are part of its identity
 
@@ -171,8 +172,10 @@ class Preparation:
             check_estimand(bound, self.schema, self.mechanism)
         prepared: list[Prepared] = []
         with progress("preparing questions", len(bound)) as line:
-            for start in range(0, len(bound), _AT_ONCE):
-                some = slice(start, start + _AT_ONCE)
+            while len(prepared) < len(bound):
+                ahead = bound[len(prepared) : len(prepared) + _AT_ONCE]
+                at_once = _AT_ONCE if not any(map(self._holds_values, ahead)) else _VALUES_AT_ONCE
+                some = slice(len(prepared), len(prepared) + at_once)
                 prepared += self._guessed(bound[some], given[some])
                 line(len(prepared))
         return prepared if tolerance is None else [self._wished(question, tolerance) for question in prepared]
@@ -247,12 +250,18 @@ class Preparation:
 
     def _with_training_values(self, bound: BoundQuery) -> BoundQuery:
         """The same question; where its procedure is made from them, with its values of the training rows."""
-        if self.training is None or self.mechanism.adds_noise or bound.training_values is not None:
-            return bound
-        if needs_of(bound, self.mechanism, self.schema) == "total":
+        if self.training is None or bound.training_values is not None or not self._holds_values(bound):
             return bound
         (values,) = self.training.grids(bound, unit=self.mechanism.unit)
         return replace(bound, training_values=values)
+
+    def _holds_values(self, bound: BoundQuery) -> bool:
+        """Whether the question's values of all training rows are held in memory while it is prepared."""
+        if bound.training_values is not None:
+            return True
+        if self.training is None or not self.training.engine.embedded or self.mechanism.adds_noise:
+            return False
+        return needs_of(bound, self.mechanism, self.schema) != "total"
 
     def _procedure(self, bound: BoundQuery, *, own_guess: bool) -> Procedure | None:
         """The procedure of a question whose values of the training rows are known where they are needed."""

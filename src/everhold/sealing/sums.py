@@ -97,8 +97,8 @@ def group_sums_of(
     if across:
         cells = _cells(sums, sizes, across, unit)
         order, starts, counts = _runs(sizes, cells)
-        kinds = [key[order][starts] for key in (sizes, cells)]
-        return group_lotteries(*kinds, counts, np.add.reduceat(sums[order], starts), across=across, unit=unit)
+        some, totals = order[starts], np.add.reduceat(sums[order], starts)
+        return group_lotteries(sizes[some], cells[some], counts, totals, across=across, unit=unit)
     (sizes, sums), counts = _counted(sizes, sums)
     return GroupSums(sizes, sums, counts, unit)
 
@@ -154,7 +154,7 @@ def cells_across(sizes: NDArray[np.int64], counts: NDArray[np.int64], *, axes: i
     if float(np.sum(kinds, dtype=np.float64)) <= MOST_KINDS or unit % CELLS:
         return 0
     fitting = int((_MOST_CELLS / len(sizes)) ** (1.0 / axes))
-    return min(CELLS, max(_FEWEST_ACROSS, 2 ** (fitting.bit_length() - 1)))
+    return min(CELLS, max(_FEWEST_ACROSS, 1 << (fitting.bit_length() - 1)))
 
 
 def group_lotteries(
@@ -216,7 +216,7 @@ def pair_lotteries(
 
 
 def _cells(sums: NDArray[np.int64], sizes: NDArray[np.int64], across: int, unit: int) -> NDArray[np.int64]:
-    return np.minimum(sums // (sizes * (unit // across)), across - 1)
+    return np.asarray(np.minimum(sums // (sizes * (unit // across)), across - 1))
 
 
 def _runs(*keys: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:

@@ -125,7 +125,7 @@ class StoredRows:
                 function = query.sealed if self._sealed else query.training
                 if (value := self._value(query)) is not None:
                     written[place] = value
-                elif query.pair is not None:
+                elif query.pair is not None or self._is_known(query):
                     (grid,) = self._grids([query], unit=unit)
                     totals[place] = [grid[part::parts].sum() for part in range(parts)]
                 elif function is not None:
@@ -148,6 +148,8 @@ class StoredRows:
 
     def _value(self, query: BoundQuery) -> AnyValue | None:
         """What the engine computes for each row; None for code, and for what is better made of row values here."""
+        if self._is_known(query):
+            return None
         if query.row_value is not None or query.pair is None or query.pair.how == "ratio" or self.engine.embedded:
             return query.row_value
         first, second = self._value(query.pair.first), self._value(query.pair.second)
@@ -263,23 +265,24 @@ class StoredRows:
         """What the engine counts itself, by place: all questions that are made of expressions alone."""
         fetch, source, how = partial(self._fetch, as_arrays=True), self.engine.source, self._how(unit)
         if need in ("pairs", "group_pairs"):
-            shown = {}
+            shown: dict[int, tuple[int, Any]] = {}
             for place in places:
-                values = [self._value(part) for part in _parts_of_ratio(queries[place])]
-                if all(value is not None and not self._is_known(queries[place]) for value in values):
+                numerator, denominator = map(self._value, _parts_of_ratio(queries[place]))
+                if numerator is not None and denominator is not None:
                     by = group_by if need == "group_pairs" else None
-                    part, whole, pairs = counted_pairs(fetch, *values, source, group_by=by, across=across, **how)
+                    part, whole, pairs = counted_pairs(
+                        fetch, numerator, denominator, source, group_by=by, across=across, **how
+                    )  # fmt: skip
                     shown[place] = self._ratio(part, whole, unit), pairs
             return shown
         values = {place: value for place in places if (value := self._value(queries[place])) is not None}
         if not values:
             return {}
-        listed = list(values.values())
         if need == "cells":
-            found = counted_cells(fetch, listed, source, **how)
-        else:
-            found = counted_groups(fetch, listed, source, group_by=self._named(group_by), across=across, **how)
-        return dict(zip(values, found, strict=True))
+            return dict(zip(values, counted_cells(fetch, list(values.values()), source, **how), strict=True))
+        by = self._named(group_by)
+        groups = counted_groups(fetch, list(values.values()), source, group_by=by, across=across, **how)
+        return dict(zip(values, groups, strict=True))
 
     def _shown_here(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
@@ -472,16 +475,17 @@ class StoredRows:
             QueryRejected: If a function fails.
         """
         totals = np.zeros((len(queries), len(sizes_of_stretches(self.rows))), dtype=np.int64)
-        written: dict[int, RowValue] = {}
+        written: dict[int, AnyValue] = {}
         with self.engine.reading():
             stretches = self._stretches(tuple(order_by)) if order_by else None
             for place, query in enumerate(queries):
-                if query.row_value is not None and not self._is_known(query):
-                    written[place] = query.row_value
+                if (value := self._value(query)) is not None:
+                    written[place] = value
                 elif query.trained:
                     (grid,) = self._grids([query], unit=unit)
                     totals[place] = _sums(grid, stretch_of_rows(self.rows) if stretches is None else stretches)
-            for places, values in self._chunks(written):
+            at_once = None if stretches is None else _COLUMNS_AT_ONCE
+            for places, values in self._chunks(written, at_once):
                 totals[places] = self._stretches_of_expressions(values, stretches, unit=unit)
         return totals
 
@@ -491,7 +495,7 @@ class StoredRows:
             return self._stretches((column,)) is None
 
     def _stretches_of_expressions(
-        self, values: Sequence[RowValue], stretches: NDArray[np.int64] | None, *, unit: int
+        self, values: Sequence[AnyValue], stretches: NDArray[np.int64] | None, *, unit: int
     ) -> NDArray[np.int64]:
         if stretches is None:
             bits = bits_of_stretch(self.rows)
@@ -521,9 +525,11 @@ class StoredRows:
         with engine_errors_hidden:  # a second wall
             return run() if self.engine.embedded else heard_while(run, self.engine.interrupt)
 
-    def _chunks(self, written: dict[int, AnyValue]) -> Iterator[tuple[list[int], list[AnyValue]]]:
-        """Places of questions and their expressions, as many as the engine takes at once."""
-        places, values, most = list(written), list(written.values()), self.engine.most_expressions
+    def _chunks(
+        self, written: dict[int, AnyValue], at_once: int | None = None
+    ) -> Iterator[tuple[list[int], list[AnyValue]]]:
+        """Places of questions and their expressions, as many as the engine takes at once unless it is said."""
+        places, values, most = list(written), list(written.values()), at_once or self.engine.most_expressions
         for start in range(0, len(places), most):
             some = slice(start, start + most)
             yield places[some], values[some]

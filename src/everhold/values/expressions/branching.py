@@ -405,5 +405,3 @@ def _double_at(place: int) -> float:
     import struct
 
     return float(struct.unpack("<d", struct.pack("<q", place))[0])
-
-

@@ -199,5 +199,3 @@ def _any_of(reaches: Sequence[Reach]) -> Reach:
         min(one.low for one in reaches), max(one.high for one in reaches), min(one.step for one in reaches),
         any(one.nan for one in reaches),
     )  # fmt: skip
-
-

@@ -164,9 +164,7 @@ def pair_kinds_sql(
         pairs = f"(SELECT p, least(g0, g1) AS k0, g1 AS k1 FROM ({rows}) AS r)"
         named = ", ".join(f"{total} AS h{place}" for place, total in enumerate(sums))
         units = f"(SELECT {dialect.size} AS size, {named} FROM {pairs} AS u GROUP BY p)"
-    return (
-        f"SELECT size, h0 AS numerator, h1 AS denominator, count(*) AS count FROM {units} AS n GROUP BY size, h0, h1"
-    )
+    return f"SELECT size, h0 AS numerator, h1 AS denominator, count(*) AS count FROM {units} AS n GROUP BY size, h0, h1"
 
 
 def _rows(
