@@ -168,8 +168,8 @@ class JoinedTable:
     def example(self, column: JoinedColumn, condition: RowValue) -> Any:
         """A value that does not meet a condition."""
         source, of = self._selected([column]), self.engine.dialect
-        rows = row_values_sql([condition], source, position=column.alias, unit=1, dialect=of)
-        found = self.engine.rows(f"SELECT p FROM ({rows}) AS e WHERE v0 = 0 LIMIT 1")
+        rows = row_values_sql([condition], source, position=column.alias, unit=1, dialect=of).removesuffix(of.closing)
+        found = self.engine.rows(f"SELECT p FROM ({rows}) AS e WHERE v0 = 0 LIMIT 1{of.closing}")
         return found[0][0] if found else None
 
     def digests(self, columns: Sequence[JoinedColumn]) -> list[str]:

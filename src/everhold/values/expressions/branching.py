@@ -93,8 +93,9 @@ class BranchingSheet(Sheet):
     def grid(self, value: RowValue, root: Faces, unit: int) -> Part:
         """The integer of one row: what is missing, or not above the lower end, counts as the lower end."""
         number, present = root
+        none, all_steps = map(self.dialect.integer.format, (0, int(unit)))
         if value.expression.kind is ColumnKind.BOOLEAN:
-            return self._put("(CASE WHEN ", number, f" THEN {int(unit)} ELSE 0 END)")
+            return self._put("(CASE WHEN ", number, f" THEN {all_steps} ELSE {none} END)")
         one, high, low = map(self.dialect.literal, (_first_step(value, unit), value.high, value.low))
         top = [number, f" >= {high}"] if present == "TRUE" else ["(", number, f" >= {high} AND ", present, ")"]
         if self.dialect.eager:
@@ -103,7 +104,7 @@ class BranchingSheet(Sheet):
             return self._filled(self.dialect.whole, self._steps(value, clipped, unit))
         steps = self._filled(self.dialect.whole, self._steps(value, number, unit))
         return self._put("(CASE WHEN ", number, f" >= {one} AND ", number, f" < {high} THEN ", steps, " WHEN ", *top,
-                         f" THEN {int(unit)} ELSE 0 END)")  # fmt: skip
+                         f" THEN {all_steps} ELSE {none} END)")  # fmt: skip
 
     def condition(self, value: RowValue, root: Faces) -> Part:
         """Whether a row counts, of an expression that is a condition."""

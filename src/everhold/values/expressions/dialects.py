@@ -46,6 +46,7 @@ class Dialect:
         length: Number of code points; ``piece``: so many (``{2}``) from a place (``{1}``, from 1) on; ``ending``: the
             last ones; ``inside``: whether a text has another one in it.
         lower, upper: A text with the letters A to Z changed.
+        integer: A literal integer of 64 bits.
         whole: The integer below a double from 0 to 2^54; ``floor``: the same as a double.
         quotient: The whole part of a quotient of integers that are not negative.
         rest, without_bits: The rest of such a quotient; an integer without so many of its last bits.
@@ -56,6 +57,7 @@ class Dialect:
         sha256: SHA-256 of a text in UTF-8, in hex.
         in_order: An aggregate: texts (``{0}``) in the order of others (``{1}``), with commas between them.
         fence: What keeps sub-selects apart that would be merged otherwise, so that shared parts would be repeated.
+        closing: What ends a statement.
         raises: Whether doubles that become too large or too small are errors.
         greatest_nan: Whether nan is above all numbers and equals itself; as in IEEE's rules otherwise.
         eager: Whether branches are computed for rows that do not take them.
@@ -88,6 +90,7 @@ class Dialect:
     inside: str = "(strpos({0}, {1}) > 0)"
     lower: str = "translate({0}, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz')"
     upper: str = "translate({0}, 'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRSTUVWXYZ')"
+    integer: str = "CAST({0} AS BIGINT)"
     floor: str = "floor({0})"
     whole: str = "CAST(floor({0}) AS BIGINT)"
     quotient: str = "({0} / {1})"
@@ -102,6 +105,7 @@ class Dialect:
     sha256: str = "sha256({0})"
     in_order: str = "string_agg({0}, ',' ORDER BY {1})"
     fence: str = ""
+    closing: str = ""
     raises: bool = False
     greatest_nan: bool = True
     eager: bool = False
@@ -176,6 +180,7 @@ POSTGRESQL = Dialect(
     any_text="E'{2}'",
     double="float8",
     string="text",
+    integer="'{0}'::bigint",
     whole="floor({0})::bigint",
     wide="({0})::numeric",
     sha256="encode(sha256(convert_to({0}, 'UTF8')), 'hex')",
@@ -192,8 +197,8 @@ SPARK = Dialect(
     # its type is known when the plan is made, and one branch is left; none asks for the session's time zone
     time="CASE typeof({0}) WHEN 'date' THEN CAST(unix_date(CAST({0} AS DATE)) AS DOUBLE) * 86400.0D "
          "WHEN 'timestamp' THEN CAST(unix_micros(CAST({0} AS TIMESTAMP)) AS DOUBLE) / 1000000.0D "
-         "ELSE CAST(timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', CAST({0} AS TIMESTAMP_NTZ)) "
-         "AS DOUBLE) / 1000000.0D END",
+         "ELSE CAST(unix_date(CAST({0} AS DATE)) * 86400000000L + hour({0}) * 3600000000L + minute({0}) * 60000000L "
+         "+ CAST(extract(SECOND FROM {0}) * 1000000 AS BIGINT) AS DOUBLE) / 1000000.0D END",
     shown="CAST({0} AS STRING)",
     finite="{0}D",
     infinite="CAST('Infinity' AS DOUBLE)",
@@ -202,6 +207,7 @@ SPARK = Dialect(
     string="STRING",
     inside="contains({0}, {1})",
     floor="CAST(floor({0}) AS DOUBLE)",
+    integer="{0}L",
     whole="floor({0})",
     quotient="({0} div {1})",
     without_bits="shiftright({0}, {1})",
@@ -232,6 +238,7 @@ CLICKHOUSE = Dialect(
     inside="(position({0}, {1}) > 0)",
     lower="lower({0})",  # of ASCII alone
     upper="upper({0})",
+    integer="toInt64({0})",
     whole="toInt64(floor({0}))",
     quotient="intDiv({0}, {1})",
     without_bits="bitShiftRight({0}, {1})",
@@ -239,6 +246,8 @@ CLICKHOUSE = Dialect(
     count="countIf({0})",
     sum="(toInt128(sum(bitShiftRight({0}, {1}))) * {3} + toInt128(sum(bitAnd({0}, {2}))))",
     random="randCanonical()",
+    # otherwise shared parts of nested branches are computed again and again, 2^15 times in one test
+    closing=" SETTINGS short_circuit_function_evaluation = 'disable'",
     sha256="lower(hex(SHA256({0})))",
     in_order="arrayStringConcat(arrayMap(s -> s.2, arraySort(groupArray(({1}, {0})))), ',')",
     greatest_nan=False,

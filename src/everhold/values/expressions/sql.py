@@ -57,7 +57,8 @@ def row_values_sql(
         ...     engine.execute(row_values_sql([late], "flights", unit=4)).fetchall()
         [(0,), (4,), (0,)]
     """
-    return _rows(values, source, position=position, unit=unit, dialect=dialect, counted=False, names=names)
+    rows = _rows(values, source, position=position, unit=unit, dialect=dialect, counted=False, names=names)
+    return f"{rows}{dialect.closing}"
 
 
 def totals_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
@@ -72,7 +73,7 @@ def totals_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dia
         t."delay"::float8) AND (t."delay"::float8 <= 'Infinity'::float8)) AS g0 FROM flights AS t) AS r
     """
     sums = ", ".join(f"coalesce({total}, 0) AS v{place}" for place, total in enumerate(_totals(values, unit, dialect)))
-    return f"SELECT {sums} FROM {_counted(values, source, None, unit, dialect)}"
+    return f"SELECT {sums} FROM {_counted(values, source, None, unit, dialect)}{dialect.closing}"
 
 
 def part_totals_sql(
@@ -85,7 +86,8 @@ def part_totals_sql(
     """
     part = dialect.rest.format("p", int(parts))
     rows = _counted(values, source, position, unit, dialect)
-    return f"SELECT {part} AS part, {_sums(values, unit, dialect)} FROM {rows} GROUP BY part ORDER BY part"
+    sums = _sums(values, unit, dialect)
+    return f"SELECT {part} AS part, {sums} FROM {rows} GROUP BY part ORDER BY part{dialect.closing}"
 
 
 def group_totals_sql(
@@ -96,7 +98,8 @@ def group_totals_sql(
     Which rows are looked up in which group follows the column of the groups alone; arguments as for `row_values_sql`.
     """
     rows = _counted(values, source, group_by, unit, dialect)
-    return f"SELECT {dialect.size} AS size, {_sums(values, unit, dialect, dialect.of_group)} FROM {rows} GROUP BY p"
+    sums = _sums(values, unit, dialect, dialect.of_group)
+    return f"SELECT {dialect.size} AS size, {sums} FROM {rows} GROUP BY p{dialect.closing}"
 
 
 def stretch_totals_sql(
@@ -109,7 +112,8 @@ def stretch_totals_sql(
     """
     stretch = dialect.without_bits.format("p", int(bits))
     rows = _counted(values, source, position, unit, dialect)
-    return f"SELECT {stretch} AS stretch, {_sums(values, unit, dialect)} FROM {rows} GROUP BY stretch"
+    sums = _sums(values, unit, dialect)
+    return f"SELECT {stretch} AS stretch, {sums} FROM {rows} GROUP BY stretch{dialect.closing}"
 
 
 def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
@@ -123,7 +127,7 @@ def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dial
     cell = f"least({dialect.divided(f'(value * {_CELLS})', int(unit))}, {_CELLS - 1})"
     return (
         f"SELECT place, cell, count(*) AS count, {dialect.total('value', unit=unit, condition=False)} AS sum "
-        f"FROM (SELECT place, {cell} AS cell, value FROM ({spread}) AS s) AS c GROUP BY place, cell"
+        f"FROM (SELECT place, {cell} AS cell, value FROM ({spread}) AS s) AS c GROUP BY place, cell{dialect.closing}"
     )
 
 
@@ -143,7 +147,10 @@ def group_kinds_sql(
     rows = _counted(values, source, group_by, unit, dialect)
     groups = f"(SELECT {dialect.size} AS size, {totals} FROM {rows} GROUP BY p)"
     spread = dialect.spread(groups, ["size"], _names(values, "h"))
-    return f"SELECT place, size, value AS sum, count(*) AS count FROM ({spread}) AS s GROUP BY place, size, value"
+    return (
+        f"SELECT place, size, value AS sum, count(*) AS count FROM ({spread}) AS s GROUP BY place, size, value"
+        f"{dialect.closing}"
+    )
 
 
 def pair_kinds_sql(
@@ -158,13 +165,16 @@ def pair_kinds_sql(
     both = [numerator, denominator]
     rows = _rows(both, source, position=group_by, unit=unit, dialect=dialect, counted=False, names="g")
     if group_by is None:
-        units = f"(SELECT 1 AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r)"
+        units = f"(SELECT {dialect.integer.format(1)} AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r)"
     else:
         sums = (dialect.total(name, unit=unit, condition=False) for name in ("k0", "k1"))
         pairs = f"(SELECT p, least(g0, g1) AS k0, g1 AS k1 FROM ({rows}) AS r)"
         named = ", ".join(f"{total} AS h{place}" for place, total in enumerate(sums))
         units = f"(SELECT {dialect.size} AS size, {named} FROM {pairs} AS u GROUP BY p)"
-    return f"SELECT size, h0 AS numerator, h1 AS denominator, count(*) AS count FROM {units} AS n GROUP BY size, h0, h1"
+    return (
+        f"SELECT size, h0 AS numerator, h1 AS denominator, count(*) AS count FROM {units} AS n GROUP BY size, h0, h1"
+        f"{dialect.closing}"
+    )
 
 
 def _rows(
