@@ -65,6 +65,11 @@ class Pond:
             except duckdb.Error:
                 raise HoldoutRejected(f"there is no table {self.table!r}; nothing was created") from None
 
+    def beside(self, table):
+        other = type(self)(self.file, table, password=self._password)
+        other.statements = self.statements
+        return other
+
     def rows(self, statement):
         self.statements.append(statement)
         with _HIDDEN, self._connected() as connection:

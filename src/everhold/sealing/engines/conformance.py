@@ -84,7 +84,16 @@ year(t)|month(t)|day(t)|hour(t)|isodow(t)|year(d)|day(d)|isodow(d)|year(z)|month
 case when x > 0 then x when y > 0 then y end|case s when 'UA' then 1 when 'é' then 2 else n end|case when b then 1 / x end
 abs(t - z) / 365.25|greatest(x / y, y / x)|case when t > z then t - z else n end|0.75|x - x|1e308 * 10|0 * x
 """
-_RANGES = [(0.0, 1.0), (-1.0, 3.0), (0.0, 180.0), (-10.0, 1e6), (-1e307, 1e307), (0.1, 0.3), (0.0, 5e-324), (-5.0, 9999.0)]
+_RANGES = [
+    (0.0, 1.0),
+    (-1.0, 3.0),
+    (0.0, 180.0),
+    (-10.0, 1e6),
+    (-1e307, 1e307),
+    (0.1, 0.3),
+    (0.0, 5e-324),
+    (-5.0, 9999.0),
+]
 
 
 @dataclass(frozen=True, slots=True)

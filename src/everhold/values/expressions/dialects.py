@@ -267,9 +267,16 @@ CLICKHOUSE = Dialect(
     sum="(toInt128(sum(bitShiftRight({0}, {1}))) * {3} + toInt128(sum(bitAnd({0}, {2}))))",
     random="randCanonical()",
     types=MappingProxyType(
-        {"double": "Nullable(Float64)", "bigint": "Nullable(Int64)", "decimal": "Nullable(Decimal(15, 2))",
-         "text": "Nullable(String)", "boolean": "Nullable(Bool)", "timestamp": "Nullable(DateTime64(6, 'UTC'))",
-         "date": "Nullable(Date32)", "instant": "Nullable(DateTime64(6, 'Asia/Tokyo'))"}
+        {
+            "double": "Nullable(Float64)",
+            "bigint": "Nullable(Int64)",
+            "decimal": "Nullable(Decimal(15, 2))",
+            "text": "Nullable(String)",
+            "boolean": "Nullable(Bool)",
+            "timestamp": "Nullable(DateTime64(6, 'UTC'))",
+            "date": "Nullable(Date32)",
+            "instant": "Nullable(DateTime64(6, 'Asia/Tokyo'))",
+        }
     ),
     years=(1900, 2299),
     # otherwise shared parts of nested branches are computed again and again, 2^15 times in one test
