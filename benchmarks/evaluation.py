@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.timing import compare
 from everhold import accuracy
 from everhold.sealing.configuration import schema_from
+from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.files import HOLDOUT_FILE, seal_rows
 from everhold.sealing.table import StoredRows
 
@@ -29,10 +30,12 @@ def _line(kind: type[np.generic]) -> dict[str, object]:
         schema = schema_from(
             {
                 "rows": ROWS, "training_rows": 0, "columns": [["late", sealed.columns["late"].value]],
-                "label": "late", "label_kind": sealed.label_kind, "label_classes": None, "row_id": None,
+                "label": "late", "label_kind": sealed.label_kind, "label_classes": None, "row_id": None, "features": "sealed",
+                "features": "sealed",
             }
         )  # fmt: skip
-        rows = StoredRows(Path(folder) / HOLDOUT_FILE, rows=ROWS, columns=("late",), sealed=True, label="late")
+        engine = Embedded(Path(folder) / HOLDOUT_FILE)
+        rows = StoredRows(engine, rows=ROWS, columns=("late",), sealed=True, label="late")
         question = accuracy(predictions).bind(schema)
         times = compare(lambda: rows.totals([question]), lambda: np.mean(predictions == labels), rounds=50)
         rows.close()

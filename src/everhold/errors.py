@@ -9,7 +9,7 @@
     ├── BudgetExhausted                          only where a caller asked for an exception instead of a refused answer
     ├── IntegrityError                           rows, ledger or certificate are not what was sealed or signed
     ├── AuthError                                the steward's key is missing or is the wrong one
-    ├── Unavailable                              the ledger is busy or cannot be reached just now; try again
+    ├── Unavailable                              ledger or engine are busy or cannot be reached just now; try again
     └── DependenceError      (also ValueError)   the dependence model does not match the rows
     EverholdWarning          (a UserWarning)
     ├── SmallHoldoutWarning                      too few rows for a useful promise
@@ -117,7 +117,7 @@ class AuthError(EverholdError):
 
 
 class Unavailable(EverholdError):
-    """The ledger is busy or cannot be reached just now. The same request can be sent again.
+    """The ledger is busy or cannot be reached just now, or the engine of the rows. The same request can be sent again.
 
     Its data has `may_be_recorded` where nobody knows whether it was recorded, and charged, before it was lost.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -28,7 +27,7 @@ from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.asking.standings import certified_competition, leaderboard
 from everhold.asking.submissions import Contest, check_metric
-from everhold.asking.unsealing import disclosed, losing_their_promise, unseal
+from everhold.asking.unsealing import disclosed, disclosed_at, losing_their_promise, unseal
 from everhold.boundary import errors_leave_frames_behind
 from everhold.dependence import DependenceModel
 from everhold.display import Facts, html_bar, html_sentences, html_table
@@ -52,12 +51,16 @@ from everhold.sealing.configuration import (
     bound_state,
     check_settings,
     mechanism_from,
+    public_facts,
     schema_from,
     state_from,
 )
 from everhold.sealing.create import check_columns, checked_seed, seal
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
+from everhold.sealing.engines.connecting import is_engine
+from everhold.sealing.files import TRAINING_FILE
 from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.opening import engine_of, sealed_rows, training_rows
+from everhold.sealing.pinning import check_pinned
 from everhold.sealing.reading import MOST_ROWS, check_most_rows
 from everhold.sealing.resealing import also_sealed_as
 from everhold.sealing.storage import (
@@ -69,7 +72,6 @@ from everhold.sealing.storage import (
     storage_url,
 )
 from everhold.sealing.submitted import Submitted
-from everhold.sealing.table import StoredRows
 from everhold.values.base import Schema
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.ledger import Entry, HoldoutRecord
     from everhold.questions.preparation import Preparation
+    from everhold.sealing.engines.base import Engine
     from everhold.sealing.reading import RowSource
 
 Result = TypeVar("Result")
@@ -119,7 +122,10 @@ class Holdout:
         >>> holdout.close(); folder.cleanup()
     """
 
-    def __init__(self, store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
+    def __init__(
+        self, store: LedgerStore, record: HoldoutRecord, folder: Path, engine: Engine | None = None, *,
+        checked: bool = False,
+    ) -> None:  # fmt: skip
         """Open the sealed rows of a record whose settings were checked; use `create` or `open` instead."""
         configuration = record.configuration
         for path in (folder.parent, folder, *(file for file in folder.glob("*") if file.name != KEY_FILE)):
@@ -127,21 +133,12 @@ class Holdout:
         key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
         head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
         state_from(store.of(record, key.seal_key, head_file).head().state, configuration)
-        self._folder, schema = folder, schema_from(configuration)
-        shared: dict[str, Any] = {"columns": tuple(schema.columns), "label": schema.label}
-        sealed = StoredRows(
-            folder / HOLDOUT_FILE, rows=schema.rows, sealed=True, order_key=key.order_key,
-            fingerprint=configuration["fingerprint"], **shared,
-        )  # fmt: skip
-        training = None
-        if schema.training_rows:
-            training = StoredRows(
-                folder / TRAINING_FILE, rows=schema.training_rows, sealed=False,
-                fingerprint=configuration["training_fingerprint"], **shared,
-            )  # fmt: skip
+        self._folder = folder
+        self._engine = engine_of(configuration, key, given=engine, checked=checked)
         self._desk = Desk(
-            store=store, record=record, mechanism=mechanism_from(configuration), schema=schema, key=key,
-            head_file=head_file, sealed=sealed, training=training,
+            store=store, record=record, mechanism=mechanism_from(configuration), schema=schema_from(configuration),
+            key=key, head_file=head_file, sealed=sealed_rows(folder, configuration, key, self._engine),
+            training=training_rows(folder, configuration),
         )  # fmt: skip
 
     @classmethod
@@ -150,7 +147,7 @@ class Holdout:
         storage: str | Path = DEFAULT_STORAGE,
         name: str = "holdout",
         *,
-        holdout: RowSource,
+        holdout: RowSource | Engine,
         training: RowSource | None = None,
         label: str | None = None,
         row_id: str | None = None,
@@ -179,7 +176,9 @@ class Holdout:
                 files: beside an SQLite file, or in the folder that ``rows`` or the variable ``EVERHOLD_ROWS`` names.
             name: Name of the holdout, unique in that database.
             holdout: The rows to seal: a path to a Parquet or CSV file, a pandas or Polars frame, an Arrow table, or a
-                mapping from names to NumPy arrays.
+                mapping from names to NumPy arrays. Or a table that stays in its engine, such as
+                ``everhold.engines.Spark(session, "table")``: nothing but what checks need is read from it, and whoever
+                administers the engine can read the rows.
             training: Open rows of the same columns; they make the guesses that the holdout confirms.
             label: Column that holds the truth, for `accuracy`, `error` and `brier`.
             row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids
@@ -198,7 +197,8 @@ class Holdout:
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             dependence: How the sealed rows depend on each other; `Independent` by default.
             allow_vacuous: Seal the rows even if the radius is half the range or more, so that nothing is promised.
-            most_rows: The most rows that either table may have; a larger one is refused before it is read.
+            most_rows: The most rows that either table may have; a larger one is refused before it is read. A table
+                that stays in an engine may have any number.
             equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features
                 with labels drawn anew. Otherwise more of them than chance gives are refused.
             again: Seal rows even if they are already sealed in this storage. Neither budget accounts for the other: the
@@ -217,6 +217,7 @@ class Holdout:
             HoldoutRejected: If the rows or settings cannot be sealed, or the rows are sealed already. Nothing was
                 created.
             DependenceError: If the dependence does not match the rows. Nothing was created.
+            Unavailable: If an engine cannot be reached. Nothing was created.
             ValueError: If the settings contradict each other. Nothing was created.
 
         Warns:
@@ -273,10 +274,13 @@ class Holdout:
             except BaseException:
                 store.close()
                 raise
-        return cls(store, record, folder)
+        return cls(store, record, folder, holdout if is_engine(holdout) else None, checked=True)
 
     @classmethod
-    def open(cls, storage: str | Path = DEFAULT_STORAGE, name: str = "holdout", *, recover: bool = False) -> Self:
+    def open(
+        cls, storage: str | Path = DEFAULT_STORAGE, name: str = "holdout", *, recover: bool = False,
+        engine: Engine | None = None,
+    ) -> Self:  # fmt: skip
         """Open a sealed holdout and check that its rows are the ones that were sealed.
 
         Args:
@@ -288,12 +292,16 @@ class Holdout:
                 count as spent; if the file of the newest head is lost, too, all that is left does. What was left of
                 allotments is taken back: allot it anew. A ladder that lost a new best cannot continue, nor can
                 guess-and-check without that file.
+            engine: Where the sealed rows are, if they stay in an engine to which a session has to be handed in;
+                otherwise it is found by what the ledger says of it and the variable ``EVERHOLD_ENGINE``.
 
         Raises:
             HoldoutNotFound: If there is none of that name.
             IntegrityError: If a byte of the sealed rows has changed, or the ledger was altered or set back, or cannot
                 be recovered. Nothing was changed.
             AuthError: If the steward's key is missing or wrong.
+            Unavailable: If the engine cannot be reached.
+            ValueError: If the engine is of another kind than the one that was sealed.
         """
         url = storage_url(storage)
         store = LedgerStore.open(url, create=False)
@@ -303,7 +311,7 @@ class Holdout:
             folder = rows_folder(url) / record.configuration["folder"]
             if recover:
                 recover_ledger(store, record, folder)
-            return cls(store, record, folder)
+            return cls(store, record, folder, engine)
         except BaseException:
             store.close()
             raise
@@ -732,6 +740,7 @@ class Holdout:
             **asking,
             "rows": self._desk.schema.rows,
             "training_rows": self._desk.schema.training_rows,
+            **self._stays_in(),
             "features": PUBLIC if self._desk.schema.features_public else SEALED,
             "mechanism": described["mechanism"],
             "parameters": described["parameters"],
@@ -751,6 +760,11 @@ class Holdout:
             **({"lost": lost} if lost else {}),
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
         })  # fmt: skip
+
+    def _stays_in(self) -> dict[str, Any]:
+        """The engine and the table in which the sealed rows stay, if they do; where it is, is the steward's matter."""
+        facts = public_facts(self._desk.record.configuration)
+        return {} if facts is None else {"engine": facts}
 
     def diagnose(self) -> Diagnosis:
         """Whether the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
@@ -851,6 +865,9 @@ class Holdout:
     ) -> Certificate:
         """What is promised, for which rows and why, and what was asked and spent so far; signed by the steward.
 
+        The whole ledger is checked first. Of one with more than 20,000 entries those are read again that came after the
+        latest checkpoint, which this and ``everhold ledger verify`` leave behind; then the certificate says so.
+
         Args:
             answers: What the first page shows, by the name that it gets there: ``{"model B": answer}``. An answer, the
                 question itself (also one that is made of several), or its id in the transcript: ``sequence`` or
@@ -860,8 +877,8 @@ class Holdout:
                 from a SHA-256 digest to its token, in DER. Needs the extra ``timestamp``. Nobody by default.
 
         Raises:
-            IntegrityError: If the ledger is not what was written, or the token is about something else: nothing is
-                signed then.
+            IntegrityError: If the ledger is not what was written, or rows that stay in an engine are not what was
+                sealed, or the token is about something else: nothing is signed then.
             QueryRejected: If an answer is not in the ledger, or is no number with an interval.
             ValueError: If a name cannot be used, or the same answer or name is there twice.
             EverholdError: If the authority cannot be reached, or the package is missing.
@@ -871,17 +888,15 @@ class Holdout:
         stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
         desk, head = self._desk, self._desk.head()
         with progress("certifying"):
-            check_unaltered(desk.store, desk.record.name, head, seal_key=desk.key.seal_key)
-            every = desk.entries(head.sequence)
-        asked = [
-            (entry.answer["source"], ABOUT in entry.description)
-            for entry in every if entry.answer["source"] not in ACTS
-        ]  # fmt: skip
+            if self._engine is not None:
+                check_pinned(self._engine, desk.record.configuration, desk.key)
+            checked = check_unaltered(desk.store, desk.record.name, head, seal_key=desk.key.seal_key)
+            told = disclosed_at(desk, checked.tally.unsealing)
         return make_certificate(
-            desk.record, mechanism=desk.mechanism, head=head, sources=Counter(source for source, _ in asked),
-            by_position=sum(by_position for _, by_position in asked), key=desk.key,
-            also_sealed_as=also_sealed_as(desk.store, desk.record), unsealed=len(disclosed(every)),
-            gates=certified_gates(head.accounts, every), answers=chosen_answers(desk, answers, every),
+            desk.record, mechanism=desk.mechanism, head=head, tally=checked.tally, since=checked.since, key=desk.key,
+            also_sealed_as=also_sealed_as(desk.store, desk.record),
+            gates=certified_gates(head.accounts, checked.tally.promotions),
+            answers=chosen_answers(desk, answers, last=head.sequence, told=told),
             competition=None if self._competition is None else certified_competition(self._contest()),
             timestamp=stamper,
         )  # fmt: skip

@@ -200,8 +200,8 @@ def test_a_mechanism_that_would_do_better_when_tuned_is_told_so(tmp_path):
 
 
 def test_too_many_rows_are_refused_before_anything_is_recorded(tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "MOST_GRID_STEPS", (ROWS - 1) * 2**30)
-    with pytest.raises(ValueError, match="expected at most 999 with this grid"):
+    monkeypatch.setattr(base, "MOST_ROWS", ROWS - 1)
+    with pytest.raises(ValueError, match="expected at most 999"):
         create(tmp_path, mechanism="gaussian")
     assert files(tmp_path) == []
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from everhold.errors import HoldoutRejected
+from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.files import HOLDOUT_FILE, seal_rows
 from everhold.sealing.table import StoredRows
 from everhold.values.expressions import ColumnKind
@@ -82,7 +83,7 @@ def seal(folder, source, **others):
 
 
 def table_of(folder, sealed, file=HOLDOUT_FILE):
-    stored = StoredRows(folder / file, rows=sealed.rows, columns=tuple(sealed.columns), sealed=True)
+    stored = StoredRows(Embedded(folder / file), rows=sealed.rows, columns=tuple(sealed.columns), sealed=True)
     found = dict(stored.table(tuple(sealed.columns)))
     stored.close()
     return found
@@ -154,7 +155,8 @@ def test_the_order_of_a_large_csv_is_kept_and_late_types_are_seen(tmp_path):
 def test_training_columns_may_come_in_another_order(tmp_path):
     folder, sealed = seal(tmp_path, {"a": [1, 2], "b": ["x", "y"]}, training={"b": ["z"], "a": [3]})
     assert (sealed.rows, sealed.training_rows) == (2, 1)
-    training = StoredRows(folder / "training.parquet", rows=1, columns=("a", "b"), sealed=False).table(("a", "b"))
+    stored = StoredRows(Embedded(folder / "training.parquet"), rows=1, columns=("a", "b"), sealed=False)
+    training = stored.table(("a", "b"))
     assert {name: column.tolist() for name, column in training.items()} == {"a": [3], "b": ["z"]}
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold import QueryRejected, accuracy, brier, mean
+from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, seal_rows
 from everhold.sealing.table import StoredRows
 from everhold.values.base import Schema
@@ -43,7 +44,7 @@ def stored(tmp_path_factory, columns):
     schema = Schema(ROWS, ROWS, sealed.columns, "late", sealed.label_kind)
     names = tuple(sealed.columns)
     both = [
-        StoredRows(folder / f, rows=ROWS, columns=names, sealed=f == HOLDOUT_FILE)
+        StoredRows(Embedded(folder / f), rows=ROWS, columns=names, sealed=f == HOLDOUT_FILE)
         for f in (HOLDOUT_FILE, TRAINING_FILE)
     ]
     yield schema, *both

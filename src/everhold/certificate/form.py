@@ -182,8 +182,10 @@ _WORDS_OF_SUMMARY: dict[str, Fits] = {
     "sentences": _texts, "sources": _texts, "promise": _text, "asked": _text, "found": _texts, "means": _texts,
     "does_not_mean": _texts,
 }  # fmt: skip
+_engine = _object(kind=_text, table=_text, snapshot=_optional(_text))
 _SOMETIMES: dict[str, dict[str, Fits]] = {
-    "rows": {"also_sealed_as": _texts},
+    "ledger_head": {"checkpoint": _object(sequence=_count, made_at=_text)},
+    "rows": {"also_sealed_as": _texts, "engine": _engine},
     "account": {
         "allotments": _object(acts=_count, analysts=_list(_allotted)),
         "lost": _object(recoveries=_count, questions=_count, charges=_count),

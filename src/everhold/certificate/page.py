@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
 from everhold.certificate.form import DATA_BEGIN, DATA_END, RARE_SOURCES, SIGNATURE, SOURCES, SUMMARY, TIMESTAMP
 from everhold.certificate.numbers import at_least, at_most, percent, shown
+from everhold.certificate.words import engine_name
 from everhold.dependence import MODELS
 from everhold.display import escaped
 from everhold.ledger.chain import canonical
@@ -112,7 +113,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
               items=(*shared, *_labelled(mechanism["parameters"]))),
         Block("theorem", "Why it holds", (theorem["says"],), items=proof),
         _account(document["account"], mechanism["name"]),
-        Block("ledger_head", "Where the ledger stands", (_LEDGER,), items=_labelled(document["ledger_head"])),
+        _where(document["ledger_head"]),
         Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=kept_private),
         Block("not_promised", "What is not promised", bullets=tuple(document["not_promised"]["items"])),
         Block("issue", "Issued", items=issued),
@@ -120,9 +121,22 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     )  # fmt: skip
 
 
+def _where(head: Mapping[str, Any]) -> Block:
+    """Where the ledger stands, and which of its entries were read before."""
+    items = _labelled({name: head[name] for name in ("sequence", "entry_hash")})
+    before = (_CHECKPOINT.format(**head["checkpoint"]),) if "checkpoint" in head else ()
+    return Block("ledger_head", "Where the ledger stands", (_LEDGER, *before), items=items)
+
+
 _LEDGER = (
     "Every question and its exact answer is an entry of the ledger, chained by SHA-256. Whoever keeps this "
     "certificate can show later that no entry up to here was changed or taken away."
+)
+_CHECKPOINT = (
+    "Entries up to number {sequence:,} were checked before, the last of them at {made_at}, and what they add up to was "
+    "kept under the key's seal. For this certificate they were not read again, except for which questions they "
+    "answer; those after them were. The ledger passes through the hash that commits to all of them. Whether each can "
+    "still be read as it was written is what 'everhold ledger verify' checks."
 )
 _ALLOTTED = (
     "The steward let named analysts spend parts of the budget, and the ledger kept them to it. One transcript and one "
@@ -170,7 +184,10 @@ def _promise_items(promise: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _rows_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "holdout", rows["holdout"]
-    yield from _labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
+    if "engine" in rows:
+        yield from _engine_items(rows)
+    else:
+        yield from _labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
     if rows["training_rows"]:
         yield "training rows, open", shown(rows["training_rows"])
         yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
@@ -181,6 +198,16 @@ def _rows_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "also sealed as", ", ".join(map(repr, rows["also_sealed_as"]))
     yield "columns", ", ".join(f"{name} ({kind})" for name, kind in rows["columns"])
     yield from _labelled({"id": rows["id"]})
+
+
+def _engine_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Where the rows stay, and by what they are known there."""
+    engine = rows["engine"]
+    yield from _labelled({"rows": rows["rows"]})
+    yield "they stay in", f"{engine_name(engine)}, table {engine['table']!r}"
+    yield "snapshot", "none: the table itself" if engine["snapshot"] is None else engine["snapshot"]
+    yield "fingerprint, keyed (HMAC-SHA256 of the table's contents)", rows["fingerprint"]
+    yield from _labelled({"sealed_at": rows["sealed_at"]})
 
 
 def _assumptions(section: Mapping[str, Any]) -> Block:

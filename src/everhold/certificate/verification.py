@@ -305,6 +305,8 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "there are training rows without a fingerprint, or a fingerprint without training rows"
     if document["account"]["by_source"]["training"] and not rows["training_rows"]:
         yield "there are answers of training rows, and there are no such rows"
+    if "engine" in rows and not all(rows["engine"][name] for name in ("kind", "table")):
+        yield "the rows are said to stay in an engine, and the engine or the table has no name"
     others = rows.get("also_sealed_as")
     if others is not None and (not others or others != sorted(set(others)) or rows["holdout"] in others):
         yield "the other holdouts with the same rows are not a sorted list of names other than its own"
@@ -414,6 +416,8 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     acts = allotments["acts"] + lost["recoveries"] + unsealed["acts"] + len(gates) + received
     questions = head["sequence"] - acts + lost["questions"]
     told = sum(account["by_source"].values()) + sum(gate["challenges"] for gate in gates)
+    if not 1 <= head.get("checkpoint", {"sequence": 1})["sequence"] <= max(head["sequence"], 1):
+        yield "the checkpoint is not one of the entries up to the ledger's head"
     if account["asked"] != questions or account["asked"] != told + lost["questions"]:
         yield "the counts of questions do not agree with each other or with the ledger's head"
     kind, queries = MECHANISMS.get(document["mechanism"]["name"]), document["mechanism"]["queries"]

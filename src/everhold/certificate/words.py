@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism
 
-__all__ = ["add_words", "promise_sentence"]
+__all__ = ["add_words", "engine_name", "promise_sentence"]
 
 _LARGE_EPSILON = 10.0
 _USELESS_RADIUS = 0.5
@@ -115,6 +115,27 @@ _PRESUPPOSED = (
     "What remains promised then, for every answer, is its value for labels drawn anew on these rows: an estimator "
     "or a text expression may fit these rows and no others."
 )
+_ENGINES = {
+    "clickhouse": "ClickHouse", "duckdb": "DuckDB", "postgresql": "PostgreSQL", "spark": "Apache Spark",
+    "bigquery": "BigQuery", "snowflake": "Snowflake", "trino": "Trino",
+}  # fmt: skip
+_ASSUMED_OF_AN_ENGINE = (
+    "nobody who asks can read the sealed table in {engine}, or has seen what somebody read there: the rows stay in it, "
+    "everhold did not lock them away, and whoever administers it, or may read the table, can"
+)
+_UNCHANGED_SNAPSHOT = (
+    "{engine} still has the snapshot {snapshot!r} of the table {table!r} as it was, at which all answers were read"
+)
+_UNCHANGED_TABLE = (
+    "the table {table!r} in {engine} held the sealed rows whenever an answer was read: its rows were compared with "
+    "their fingerprint when the holdout was opened and before this certificate, and a change that was taken back in "
+    "between is not noticed"
+)
+_OF_AN_ENGINE = (
+    "Secrecy of the sealed rows, of the questions or of what answers cost in time towards whoever administers "
+    "{engine}: they stay there, its logs may hold every statement, which says what was asked and never what was "
+    "answered, and the time that an answer takes is the engine's own and may depend on the rows."
+)
 _BANNER = (
     "Simulation. The source of noise of this holdout was seeded and can be predicted. This certificate is for "
     "trying out and for tests; do not rely on it for a decision about real rows."
@@ -133,6 +154,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     kind, dependence, rows = MECHANISMS[facts["mechanism"]["name"]], facts["assumptions"]["dependence"], facts["rows"]
     simulation, public = bool(facts["issue"]["simulation"]), rows["features"] == "public"
     depend = dependence.get("kind") != "independent"
+    engine = rows.get("engine")
     words: dict[str, dict[str, Any]] = {
         "promise": {
             "sentence": promise_sentence(facts, kind, simulation=simulation),
@@ -147,6 +169,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
                 _UNSEEN[rows["features"]],
                 _GIVEN_FEATURES if public else _ONE_LAW if kind.one_law else _POPULATION,
                 *(_ASSUMED_OF_DEPENDENT_ROWS if depend else ()),
+                *_assumed_of(engine),
             ],
             "how_to_tell": [
                 *getattr(MODELS.get(str(dependence.get("kind"))), "how_to_tell", _HOW_TO_TELL_OTHERWISE),
@@ -164,6 +187,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
                 *([_SEALED_AGAIN] if rows.get("also_sealed_as") else []),
                 _secrecy(facts["privacy"]),
                 *([_OTHER_ROWS] if public else []),
+                *([] if engine is None else [_OF_AN_ENGINE.format(engine=engine_name(engine))]),
                 *_NOT_PROMISED,
             ]
         },
@@ -171,6 +195,20 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
         **({"summary": summary_words(facts, kind, simulation=simulation)} if "summary" in facts else {}),
     }
     return {name: {**section, **words.get(name, {})} for name, section in facts.items()}
+
+
+def engine_name(engine: Mapping[str, Any]) -> str:
+    """How an engine is called in sentences."""
+    return _ENGINES.get(engine["kind"], engine["kind"])
+
+
+def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
+    """What is assumed where the sealed rows stay in an engine; nothing where they are in a file."""
+    if engine is None:
+        return []
+    unchanged = _UNCHANGED_TABLE if engine["snapshot"] is None else _UNCHANGED_SNAPSHOT
+    facts = {"engine": engine_name(engine), "table": engine["table"], "snapshot": engine["snapshot"]}
+    return [said.format(**facts) for said in (_ASSUMED_OF_AN_ENGINE, unchanged)]
 
 
 def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> str:

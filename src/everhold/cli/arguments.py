@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
 __all__ = [
+    "ENGINE_VARIABLE",
     "STORAGE_VARIABLE",
     "AnalystOption",
     "FormatOption",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 STORAGE_VARIABLE = "EVERHOLD_STORAGE"
+ENGINE_VARIABLE = "EVERHOLD_ENGINE"  # as `everhold.engines` has it, which takes a while to import
 
 StorageArgument = Annotated[
     str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from everhold.answers import UNSEALED
 from everhold.cli.answers import check_output, save_table, show_answer
 from everhold.cli.arguments import (
+    ENGINE_VARIABLE,
     STORAGE_VARIABLE,
     AnalystOption,
     FormatOption,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from everhold.client import RemoteHoldout
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
+    from everhold.sealing.engines.base import Engine
 
 __all__ = ["ALLOTTED", "register", "show_transcript"]
 
@@ -84,8 +87,20 @@ def create(
     name: NameArgument = None,
     *,
     holdout: Annotated[
-        Path, typer.Option(help="The rows to seal: Parquet, CSV or TSV with named columns.", rich_help_panel=_ROWS)
-    ],
+        Path | None,
+        typer.Option(help="The rows to seal: Parquet, CSV or TSV with named columns.", rich_help_panel=_ROWS),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Seal rows that stay in this engine, such as sc://host:15002, clickhouse://host:8123/db or "
+            f"postgresql://host/db; {ENGINE_VARIABLE} by default. A password in it is not recorded.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="The table there whose rows are sealed.", rich_help_panel=_ROWS)
+    ] = None,
     training: Annotated[
         Path | None,
         typer.Option(help="Open rows with the same columns; they make the guesses.", rich_help_panel=_ROWS),
@@ -211,6 +226,12 @@ def create(
         --training train.parquet --label late
 
     The rows are copied beside the database; put the originals away.
+    Rows that outgrow one machine stay in their engine, and whoever administers
+    it can read them:
+      everhold create flights.db flights --engine sc://spark:15002 \
+        --table flights_sealed --training train.parquet --label late
+    Every other command finds the table again by what the ledger says of it, and
+    by EVERHOLD_ENGINE, the address with user and password.
     Rows of one household, patient or day: --groups COLUMN. A time series:
     --model FILE.json, made by 'everhold dependence fit'. --independent declares
     that there is no such dependence, and silences what training rows suggest.
@@ -246,7 +267,7 @@ def create(
         again=again, allow_vacuous=allow_vacuous, most_rows=most_rows, equal_rows=equal_rows, **competition,
     )  # fmt: skip
     with arguments_checked():
-        created = _create(*place, holdout=holdout, training=training, settings=settings)
+        created = _create(*place, holdout=_rows(place[0], holdout, engine, table), training=training, settings=settings)
     with created:
         promise = created.certificate().promise
         show_sentence(promise, {"promise": promise, **created.status()}, form)
@@ -256,11 +277,34 @@ def create(
             note(f"on the final leaderboard a share of rows, such as an accuracy, is within {near}")
 
 
+def _rows(storage: str, holdout: Path | None, engine: str | None, table: str | None) -> Path | Engine:
+    """The rows to seal: a file, or a table that stays where it is."""
+    if (holdout is None) == (table is None) or (holdout is not None and engine is not None):
+        raise Misuse(
+            "expected the rows to seal either as --holdout FILE, or as --engine URL and --table TABLE; nothing was "
+            "created"
+        )
+    if holdout is not None:
+        return holdout
+    if is_address(storage):
+        raise Misuse(
+            "a service does not take the address of an engine over HTTP, because connections are its operator's "
+            "business; run this command where the service runs, with its storage; nothing was created"
+        )
+    from everhold.engines import engine_at
+
+    url = engine or os.environ.get(ENGINE_VARIABLE)
+    if not url:
+        raise Misuse(f"--table {table} is in no engine; give --engine URL, or set {ENGINE_VARIABLE}")
+    assert table is not None
+    return engine_at(url, table)
+
+
 def _create(
-    storage: str, name: str, *, holdout: Path, training: Path | None, settings: Mapping[str, Any]
+    storage: str, name: str, *, holdout: Path | Engine, training: Path | None, settings: Mapping[str, Any]
 ) -> Holdout | RemoteHoldout:
     """Seal the rows here, or in a service."""
-    if is_address(storage):
+    if is_address(storage) and isinstance(holdout, Path):
         from everhold.client import create
         from everhold.wire.connection import Connection
 

@@ -15,7 +15,8 @@ from everhold.cli.output import Format, show_record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from everhold.ledger import HoldoutRecord, VerificationReport
+    from everhold.ledger import HoldoutRecord, LedgerStore, VerificationReport
+    from everhold.sealing.keys import StewardKey
 
 __all__ = ["register", "verified"]
 
@@ -100,7 +101,8 @@ def verify(
 
     The seals, and whether the database was set back to an older copy, need the
     steward's key and the newest head beside the sealed rows. Without the key they
-    are left out, and 'checked' in the result does not name them.
+    are left out, and 'checked' in the result does not name them. Rows that stay in
+    an engine are read whole there, at the address in EVERHOLD_ENGINE.
 
     Exit codes:
       0  all is well
@@ -159,16 +161,19 @@ def verified(storage: str, name: str, certificate_file: Path | None) -> dict[str
             report = verify_ledger(store, name, seal_key=None)
             return _result(report, ["hashes", "sums"], ["the holdout's folder is not one that everhold made"])
         folder = rows_folder(url) / str(record.configuration["folder"])
-        seal_key, key_findings = _seal_key(folder, record)
+        key, key_findings = _key(folder, record)
+        seal_key = None if key is None else key.seal_key
         expected, certificate_findings = _expected(certificate_file, record)
         head_file = None if seal_key is None else HeadFile.of(folder, holdout=record.id, seal_key=seal_key)
         report = verify_ledger(store, name, seal_key=seal_key, expected_head=expected, head_file=head_file)
+        rows_checked, table_findings = _table_findings(store, record, key)
     kinds = {
-        "hashes": True, "sums": True, "seals": report.keyed, "newest head": report.keyed, "rows": True,
+        "hashes": True, "sums": True, "seals": report.keyed, "newest head": report.keyed, "rows": rows_checked,
         "certificate": certificate_file,
     }  # fmt: skip
     checked = [kind for kind, was_checked in kinds.items() if was_checked]
-    return _result(report, checked, [*key_findings, *certificate_findings, *_row_findings(folder, record)])
+    found = [*key_findings, *certificate_findings, *table_findings, *_row_findings(folder, record)]
+    return _result(report, checked, found)
 
 
 def _result(report: VerificationReport, checked: list[str], more: list[str]) -> dict[str, Any]:
@@ -182,25 +187,50 @@ def _in_words(sequence: int | None, what: str) -> str:
     return what if sequence is None else f"entry {sequence}: {what}"
 
 
-def _seal_key(folder: Path, record: HoldoutRecord) -> tuple[bytes | None, list[str]]:
-    """The key of the seals, if the steward's key is there, and what is wrong with it."""
+def _key(folder: Path, record: HoldoutRecord) -> tuple[StewardKey | None, list[str]]:
+    """The steward's key, if it is there, and what is wrong with it."""
     from everhold.errors import AuthError
     from everhold.sealing.keys import KEY_FILE, StewardKey
 
     if not (folder / KEY_FILE).exists():
         return None, []
     try:
-        return StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"]).seal_key, []
+        return StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"]), []
     except AuthError as fault:
         return None, [fault.message]
 
 
+def _table_findings(store: LedgerStore, record: HoldoutRecord, key: StewardKey | None) -> tuple[bool, list[str]]:
+    """Whether rows that stay in an engine could be looked at, and what is wrong with them; settings are checked first.
+
+    Their fingerprint is keyed, and says nothing without the key.
+    """
+    if record.configuration.get("engine") is None or key is None:
+        return key is not None or record.configuration.get("engine") is None, []
+    from everhold.errors import IntegrityError, Unavailable
+    from everhold.sealing.configuration import state_from
+    from everhold.sealing.opening import engine_of
+
+    try:
+        state_from(store.head(record.id).state, record.configuration)
+        engine = engine_of(record.configuration, key)
+    except IntegrityError as fault:
+        return True, [fault.message]
+    except (Unavailable, ValueError) as fault:
+        return False, [f"the sealed rows were not looked at: {fault}"]
+    if engine is not None:
+        engine.close()
+    return True, []
+
+
 def _row_findings(folder: Path, record: HoldoutRecord) -> Iterator[str]:
     from everhold.errors import IntegrityError
-    from everhold.sealing.engine import check_fingerprint
     from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
+    from everhold.sealing.fingerprints import check_fingerprint
 
-    files = [(HOLDOUT_FILE, "holdout", record.configuration["fingerprint"])]
+    files = []
+    if record.configuration.get("engine") is None:
+        files.append((HOLDOUT_FILE, "holdout", record.configuration["fingerprint"]))
     if record.configuration["training_fingerprint"] is not None:
         files.append((TRAINING_FILE, "training", record.configuration["training_fingerprint"]))
     for file, what, fingerprint in files:

@@ -104,7 +104,8 @@ def backup(
     The archive is a plain tar file that only its owner can read. It is as secret
     as the rows and the steward's key, which are in it: keep it where they may be.
     The ledger in it is an SQLite file, so that it can be restored into a storage of
-    either kind.
+    either kind. Rows that stay in an engine are not in it ('without_rows' names
+    their holdouts): back the engine's tables up as well.
 
     Exit codes:
       0  written

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from everhold.diagnosis.resemblance import scores
-from everhold.sealing.engine import POSITION, SEALED, fetched, locked_connection
+from everhold.sealing.engines.base import POSITION
+from everhold.sealing.engines.embedded import SEALED, fetched, locked_connection
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:

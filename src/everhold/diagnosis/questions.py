@@ -141,7 +141,9 @@ def watch_over(training: StoredRows, mechanism: Mechanism, label: str | None) ->
 
 def _order_columns(training: StoredRows, label: str | None) -> Iterator[str]:
     """Columns of times, and of numbers that count the rows, with a value in every row, as `is_order` judges them."""
-    with OpenFile(training.path, label=label) as file:
+    if (path := training.engine.path) is None:  # rows elsewhere are in no order of their own
+        return iter(())
+    with OpenFile(path, label=label) as file:
         rows = file.first(_MOST_ROWS, ("time", "whole"))
     return (column.name for column in rows.columns if is_order(column) and bool(np.all(column.ranks >= 0)))
 

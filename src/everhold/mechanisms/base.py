@@ -36,12 +36,21 @@ if TYPE_CHECKING:
     from everhold.privacy.noise import Noise
     from everhold.values.base import BoundQuery
 
-__all__ = ["MOST_GRID_STEPS", "Mechanism", "Promise", "Quote", "Replies", "Source", "State", "usable_scales", "whole"]
+__all__ = [
+    "MOST_GRID_STEPS", "MOST_ROWS", "Mechanism", "Promise", "Quote", "Replies", "Source", "State", "finest_unit",
+    "usable_scales", "whole",
+]  # fmt: skip
 
 AnyProcedure = TypeVar("AnyProcedure", bound=Procedure)
 
 MOST_GRID_STEPS = 2**56
 """Largest ``rows * unit``: sums and their noise stay far inside 64 bits."""
+
+MOST_ROWS = 2**36
+"""The most rows that can be sealed in one holdout: of more, rounding to the grid would take what they add."""
+
+FINEST = -1
+"""Stands for as many grid steps as the rows allow; see `finest_unit`."""
 
 
 class Source(IntEnum):
@@ -207,14 +216,15 @@ class Mechanism(ABC):
         queries: Number of questions m that is planned for.
         confidence: 1 - beta, in (0, 1).
         dependence: How the rows depend on each other.
-        unit: Grid steps between the row values 0 and 1 (theory, section 6).
+        unit: Grid steps between the row values 0 and 1 (theory, section 6); as many as the rows allow
+            unless others are given.
     """
 
     rows: int
     queries: int
     confidence: float = 0.95
     dependence: DependenceModel = field(default_factory=Independent)
-    unit: int = UNIT
+    unit: int = FINEST
 
     # what it is called, where its promise is proven, and how it is told from others in a picture
     name: ClassVar[str]
@@ -231,7 +241,11 @@ class Mechanism(ABC):
     sentence: ClassVar[str] = "Until {budget} {are} used up, every answer is {reach}, all of them at once, {holds}."
     no_privacy: ClassVar[str] = "the noise is too small for any"  # why, where nothing is promised about single rows
     left: ClassVar[str] = ""  # what is to be known about what is left
-    largest: ClassVar[Mapping[str, int]] = {"rows": 10**9, "queries": 10**9, "unit": 2**56}  # in use; for hostile files
+    largest: ClassVar[Mapping[str, int]] = {
+        "rows": MOST_ROWS,
+        "queries": 10**9,
+        "unit": 2**56,
+    }  # in use; for hostile files
 
     # which questions and rows it takes, and how it answers
     needs_guess: ClassVar[bool] = False
@@ -249,7 +263,12 @@ class Mechanism(ABC):
     beyond_the_plan: ClassVar[bool] = False  # it may go on after the planned questions
 
     def __post_init__(self) -> None:
-        whole(self, "rows", "queries", "unit")
+        whole(self, "rows", "queries")
+        if self.rows > MOST_ROWS:
+            raise ValueError(f"rows is {brief(self.rows)}; expected at most {MOST_ROWS}")
+        if self.unit == FINEST:
+            object.__setattr__(self, "unit", finest_unit(self.rows))
+        whole(self, "unit")
         if not 0.0 < as_float(self.confidence) < 1.0:
             raise ValueError(
                 f"confidence is {brief(self.confidence)}; expected a number strictly between 0 and 1, such as 0.95"
@@ -570,6 +589,19 @@ def _of_means(procedure: Procedure) -> OfMeans:
     if isinstance(procedure, OfMeans):
         return procedure
     raise TypeError(f"the intervals of {procedure.name} are no functions of the mean")
+
+
+def finest_unit(rows: int) -> int:
+    """Grid steps between the row values 0 and 1 for so many rows: a power of two whose sums stay inside 64 bits.
+
+    From 2^26 rows on the grid is coarser than `UNIT`; what it rounds off is part of every half-width
+    (`Mechanism.rounding`), and far below what so many rows leave to chance.
+
+    Examples:
+        >>> finest_unit(20_000) == 2**30, finest_unit(1_000_000_000) == 2**26, finest_unit(20_000_000_000) == 2**21
+        (True, True, True)
+    """
+    return min(UNIT, MOST_GRID_STEPS >> (int(rows) - 1).bit_length())
 
 
 def whole(mechanism: Mechanism, *names: str) -> None:

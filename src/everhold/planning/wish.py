@@ -9,7 +9,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.mechanisms import MECHANISMS, Mechanism
-from everhold.mechanisms.base import MOST_GRID_STEPS
+from everhold.mechanisms.base import MOST_ROWS
 from everhold.values.evaluation import UNIT
 
 __all__ = [
@@ -24,9 +24,6 @@ __all__ = [
     "tuned_for",
     "tuned_mechanism",
 ]
-
-MOST_ROWS = MOST_GRID_STEPS // UNIT
-"""The most rows that can be sealed in one holdout."""
 
 MOST_QUERIES = 10**9
 """The planner looks no further; nobody asks more."""

@@ -42,6 +42,8 @@ __all__ = ["Batch", "Means", "OneMean", "Prepared", "Query"]
 
 Result = TypeVar("Result", covariant=True)
 
+_AT_ONCE = {"total": 10_000, "cells": 2_000}  # means for which the sealed rows are looked at in one go
+
 
 class Query(Question[Answer]):
     """The mean of row values, as an analyst writes it."""
@@ -126,6 +128,11 @@ class Means(Ready[Result]):
             return Pricing.planned(self.mechanism, procedures, silent=self.silent, keeping=self.keeping)
         budget = paying(self.mechanism)
         return Pricing.fixed(budget, budget.credits_for(budget.scale_for(finest)))
+
+    @property
+    def at_once(self) -> int:  # type: ignore[override]
+        """What is seen of one mean is a number, a histogram, or all its groups or pairs."""
+        return min(_AT_ONCE.get(mean.procedure.needs if mean.procedure else "total", 32) for mean in self.prepared)
 
     def look(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """Exact sums over the sealed rows, what procedures need besides, and what goes with them."""

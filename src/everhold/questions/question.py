@@ -161,6 +161,9 @@ class Ready(ABC, Generic[Result]):
     whole: bool = False
     """Whether it is refused unless all of its entries are surely paid for."""
 
+    at_once: int = 64
+    """For so many of its entries the sealed rows are looked at in one go, as memory allows."""
+
     def silently(self) -> Self:
         """The same question, about which nothing is told before the study is unsealed.
 

@@ -1,7 +1,8 @@
 """A storage as one archive, made while it is used, and put back into an empty storage of either kind.
 
 The archive is a plain tar file: the ledger as an SQLite file, whatever its database is, and the private folders with
-sealed rows, keys and newest heads. It is as secret as they are.
+sealed rows, keys and newest heads. It is as secret as they are. Rows that stay in an engine are not in it, and what is
+returned says so.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from everhold.ledger.head_file import HEAD_FILE, HeadFile
 from everhold.private_files import create_private, private_folder
 from everhold.progress import progress
 from everhold.sealing.configuration import check_settings
-from everhold.sealing.engine import check_fingerprint
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
+from everhold.sealing.fingerprints import check_fingerprint
 from everhold.sealing.keys import KEY_FILE, StewardKey
 from everhold.sealing.storage import is_folder_name, rows_folder, storage_url
 
@@ -52,7 +53,8 @@ def backup(storage: str | Path, archive: Path) -> dict[str, Any]:
         archive: The new file.
 
     Returns:
-        ``{"archive", "holdouts", "files", "bytes"}``.
+        ``{"archive", "holdouts", "files", "bytes"}``, and ``"without_rows"``: the holdouts whose sealed rows stay in an
+        engine and are not in the archive, where there are any.
 
     Raises:
         HoldoutNotFound: If there is no such storage.
@@ -74,7 +76,14 @@ def backup(storage: str | Path, archive: Path) -> dict[str, Any]:
             archive.unlink()
             raise
     names = [record.name for record in records]
-    return {"archive": str(archive), "holdouts": names, "files": files, "bytes": archive.stat().st_size}
+    written = {"archive": str(archive), "holdouts": names, "files": files, "bytes": archive.stat().st_size}
+    return {**written, **_without_rows(records)}
+
+
+def _without_rows(records: list[HoldoutRecord]) -> dict[str, list[str]]:
+    """The holdouts whose sealed rows no archive has, because they stay in an engine; nothing if there are none."""
+    names = [record.name for record in records if record.configuration.get("engine") is not None]
+    return {"without_rows": names} if names else {}
 
 
 def _copied(store: LedgerStore, rows: Path, file: Path) -> tuple[dict[str, bytes], list[HoldoutRecord]]:
@@ -127,7 +136,8 @@ def restore(archive: Path, storage: str | Path) -> dict[str, Any]:
         storage: URL or path of the storage, of either kind.
 
     Returns:
-        ``{"storage", "holdouts", "kept"}``; the last are holdouts whose folders were there.
+        ``{"storage", "holdouts", "kept"}``; the last are holdouts whose folders were there. ``"without_rows"`` as for
+        `backup`: their rows are looked at when they are opened.
 
     Raises:
         HoldoutRejected: If the storage holds something already, or the file is no archive of everhold.
@@ -163,7 +173,8 @@ def restore(archive: Path, storage: str | Path) -> dict[str, Any]:
                     raise
                 shown = store.database.shown
     kept = [record.name for record in records if rows / record.configuration["folder"] not in moved]
-    return {"storage": shown, "holdouts": [record.name for record in records], "kept": kept}
+    names = [record.name for record in records]
+    return {"storage": shown, "holdouts": names, "kept": kept, **_without_rows(records)}
 
 
 def _unpack(archive: Path, room: Path) -> None:
@@ -207,7 +218,8 @@ def _check(copy: LedgerStore, record: HoldoutRecord, rows: Path) -> None:
     check_settings(record.configuration)
     folder = rows / record.configuration["folder"]
     key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
-    check_fingerprint(folder / HOLDOUT_FILE, record.configuration["fingerprint"], what="holdout")
+    if record.configuration.get("engine") is None:
+        check_fingerprint(folder / HOLDOUT_FILE, record.configuration["fingerprint"], what="holdout")
     if record.configuration["training_fingerprint"] is not None:
         check_fingerprint(folder / TRAINING_FILE, record.configuration["training_fingerprint"], what="training")
     head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)

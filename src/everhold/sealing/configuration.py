@@ -19,7 +19,7 @@ from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
     from everhold.sealing.keys import StewardKey
 
 __all__ = [
-    "bound_state", "check_settings", "listed_facts", "make_configuration", "mechanism_from", "schema_from",
-    "state_from",
+    "bound_state", "check_settings", "listed_facts", "make_configuration", "mechanism_from", "public_facts",
+    "schema_from", "state_from",
 ]  # fmt: skip
 
 _SETTINGS = {
     "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
     "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
 }  # fmt: skip
+_OF_ENGINE = ("kind", "table", "snapshot")
 _KEY = re.compile("[0-9a-f]{64}")
 
 
@@ -53,7 +54,9 @@ def make_configuration(
     competition: Competition | None = None,
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
-    facts = {} if competition is None else {"competition": competition.to_dict()}
+    facts: dict[str, Any] = {} if competition is None else {"competition": competition.to_dict()}
+    if sealed.engine is not None:
+        facts["engine"] = dict(sealed.engine)
     return {
         "folder": folder.name,
         "rows": sealed.rows,
@@ -91,6 +94,7 @@ def check_settings(configuration: dict[str, Any]) -> None:
         and _KEY.fullmatch(str(configuration["public_key"])) is not None
         and isinstance(mechanism, dict)
         and mechanism.keys() >= {"mechanism", "queries", "confidence"}
+        and isinstance(configuration.get("engine", {}), dict)
     )
     if not whole:
         raise IntegrityError(
@@ -158,6 +162,15 @@ def state_from(data: dict[str, Any], configuration: dict[str, Any]) -> State:
 
 def _digest(configuration: dict[str, Any]) -> str:
     return hashlib.sha256(canonical(configuration).encode()).hexdigest()
+
+
+def public_facts(configuration: Mapping[str, Any]) -> dict[str, str | None] | None:
+    """What everybody may know of the engine in which the sealed rows stay: its kind, the table and its snapshot.
+
+    Not where it is: that is the steward's matter. None where the rows are in a file.
+    """
+    facts = configuration.get("engine")
+    return None if facts is None else {name: facts.get(name) for name in _OF_ENGINE}
 
 
 def listed_facts(record: HoldoutRecord, head: Head) -> dict[str, Any]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
+from everhold.errors import HoldoutRejected
 from everhold.sealing.configuration import make_configuration
+from everhold.sealing.engines.connecting import is_engine
 from everhold.sealing.files import seal_rows
 from everhold.sealing.keys import KEY_FILE, StewardKey
 from everhold.sealing.resealing import same_rows, sealed_already
-from everhold.sealing.structure import FileStructure
+from everhold.sealing.structure import FileStructure, TableStructure
+from everhold.sealing.tables import check_still, staged_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from everhold.ledger import HoldoutRecord
     from everhold.mechanisms import Mechanism
     from everhold.sealing.competition import Competition
+    from everhold.sealing.engines.base import Engine
     from everhold.sealing.reading import RowSource
 
 __all__ = ["Sealed", "check_columns", "checked_seed", "seal"]
@@ -74,7 +79,7 @@ def checked_seed(seed: int | None) -> int | None:
 def seal(
     folder: Path,
     *,
-    holdout: RowSource,
+    holdout: RowSource | Engine,
     training: RowSource | None,
     label: str | None,
     row_id: str | None,
@@ -91,7 +96,8 @@ def seal(
 
     Args:
         folder: Where everything goes.
-        holdout: As for `seal_rows`, like `training`, `label`, `row_id`, `most_rows` and `equal_rows`.
+        holdout: As for `seal_rows`, like `training`, `label`, `row_id`, `most_rows` and `equal_rows`; or an engine, in
+            which the rows stay: see `everhold.sealing.tables.staged_table`.
         training: See there.
         label: See there.
         row_id: See there.
@@ -107,18 +113,32 @@ def seal(
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand, or are sealed already.
         DependenceError: If the dependence does not match the rows.
+        Unavailable: If an engine cannot be reached.
     """
-    sealed = seal_rows(
-        folder, holdout=holdout, training=training, label=label, row_id=row_id, most_rows=most_rows,
-        equal_rows=equal_rows,
-    )  # fmt: skip
-    with FileStructure(folder, sealed) as structure:
+    if is_engine(training):
+        raise HoldoutRejected(
+            "the training rows are a table in an engine; expected open rows that are copied, such as 100,000 drawn at "
+            "random from that table, by whole groups where rows are grouped: guesses need no more; nothing was created"
+        )
+    key = StewardKey.create(folder / KEY_FILE)
+    wish: dict[str, Any] = {
+        "training": training, "label": label, "row_id": row_id, "most_rows": most_rows, "equal_rows": equal_rows,
+    }  # fmt: skip
+    with ExitStack() as stack:
+        staging = None
+        if is_engine(holdout):
+            sealed, staging = stack.enter_context(staged_table(folder, holdout, key=key, **wish))
+            structure: FileStructure = TableStructure(staging, sealed)
+        else:
+            sealed = seal_rows(folder, holdout=holdout, **wish)
+            structure = stack.enter_context(FileStructure(folder, sealed))
         mechanism = choose(structure)
         apart = structure.apart()
-    same = same_rows(folder, sealed, others)
-    if same and not again:
-        raise sealed_already(same)
-    key = StewardKey.create(folder / KEY_FILE)
+        same = same_rows(folder, sealed, others, staging=staging)
+        if same and not again:
+            raise sealed_already(same)
+        if is_engine(holdout):
+            check_still(holdout, sealed, key)
     configuration = make_configuration(
         folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, same=same, seed=seed,
         competition=competition,

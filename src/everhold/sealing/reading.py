@@ -22,7 +22,8 @@ import duckdb
 import numpy as np
 
 from everhold.errors import HoldoutRejected
-from everhold.sealing.engine import errors_hidden, file_pattern
+from everhold.sealing.duckdb_files import file_pattern
+from everhold.sealing.engines.errors import errors_hidden
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:

@@ -3,6 +3,10 @@
 Whether rows are sealed already shows in a keyed picture of what a table holds, whatever its order and format. It is
 kept in the private folder of the rows. The key is the storage's, not the holdout's, so that pictures of one storage can
 be compared; without it nothing can be told from them.
+
+Of a table that stays in an engine there is such a picture where it is short enough to be looked at whole. A longer one
+is known by what its engine says of its contents: found is the same table, or a copy in an engine of the same kind, in
+any order of the rows; not the same rows in a file or in an engine of another kind, nor most of them.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import json
 import math
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -20,7 +24,7 @@ import duckdb
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.sealing.configuration import schema_from
-from everhold.sealing.engine import file_pattern
+from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.files import HOLDOUT_FILE
 from everhold.sealing.reading import reading_errors_hidden
 from everhold.sealing.storage import is_folder_name
@@ -34,11 +38,14 @@ if TYPE_CHECKING:
 
     from everhold.ledger import HoldoutRecord, LedgerStore
     from everhold.sealing.files import SealedFiles
+    from everhold.sealing.staging import Staging
 
 __all__ = ["CONTENT_FILE", "Content", "also_sealed_as", "same_rows", "sealed_already"]
 
 CONTENT_FILE = "content.json"
 
+_ENGINE = f"{duckdb.__version__}, streamed"
+_COUNTED = 2**16  # different rows that are counted; of more a random share, by the least of their hashes
 _SKETCH = 1_024
 _LEAST_COMMON = 16  # of the sketch; fewer say nothing
 _MOSTLY = 0.5  # share of the rows of one table that are in the other
@@ -52,12 +59,13 @@ class Content:
 
     Attributes:
         key: The storage's key, in hex; secret.
-        engine: Version of DuckDB, whose hashes of cells may change with it.
+        engine: Version of DuckDB, whose hashes of cells may change with it, and of the way to look.
         rows: Number of rows.
-        distinct: Number of different rows.
+        distinct: Number of different rows; of more than some ten thousand about their number, within one percent.
         digest: Keyed digest of all rows, each as often as it occurs; of their order, too, where another sample of the
             same population could well hold the same rows.
-        sketch: The least of the keyed hashes of all different rows.
+        sketch: The least of the keyed hashes of all different rows; none of a long table in an engine.
+        table: Keyed digest of what an engine says of its table's contents; None of a file.
     """
 
     key: str
@@ -66,6 +74,7 @@ class Content:
     distinct: int
     digest: str
     sketch: tuple[int, ...]
+    table: str | None = None
 
     @classmethod
     def of(cls, path: Path, columns: Mapping[str, ColumnKind], *, key: str | None = None) -> Self:
@@ -76,27 +85,64 @@ class Content:
             columns: Kind of each column.
             key: The storage's; None for a new one.
         """
+        with spilling_into(path.parent) as connection:
+            limit_memory(connection, len(columns))
+            with reading_errors_hidden("holdout"):
+                rows_read = connection.read_parquet(file_pattern(path), hive_partitioning=False, file_row_number=True)
+                rows_read.create_view("rows")
+            return cls._of_view(connection, columns, key=key)
+
+    @classmethod
+    def of_table(cls, staging: Staging, *, key: str | None = None) -> Self:
+        """Look at a table that stays in an engine.
+
+        Args:
+            staging: Where its rows are brought, if they are few enough.
+            key: The storage's; None for a new one.
+        """
+        key = secrets.token_hex(32) if key is None else key
+        table = hmac.digest(bytes.fromhex(key), f"{staging.engine.kind}:{staging.contents}".encode(), "sha256").hex()
+        if not staging.is_whole:
+            return cls(key, _ENGINE, staging.rows, staging.rows, table, (), table)
+        staging.bring(staging.columns)
+        with reading_errors_hidden("holdout"):
+            staging.connection.execute(
+                "CREATE OR REPLACE TEMP VIEW rows AS SELECT *, row_number() OVER () - 1 AS file_row_number FROM holdout"
+            )
+        return replace(cls._of_view(staging.connection, staging.columns, key=key), table=table)
+
+    @classmethod
+    def _of_view(
+        cls, connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, key: str | None
+    ) -> Self:
         key = secrets.token_hex(32) if key is None else key
         cells = ", ".join(_as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
-        with duckdb.connect(":memory:") as connection, reading_errors_hidden("holdout"):
-            rows_read = connection.read_parquet(file_pattern(path), hive_partitioning=False, file_row_number=True)
-            rows_read.create_view("rows")
+        with reading_errors_hidden("holdout"):
+            ((about,),) = connection.execute(f"SELECT approx_count_distinct(hash({cells})) FROM rows").fetchall()
+            below = 2**64 if about <= _COUNTED else 2**64 * _COUNTED // about
             connection.execute(
-                "CREATE TABLE hashed AS "
+                "CREATE OR REPLACE TEMP VIEW hashed AS "
                 f"SELECT md5_number_lower('{key}' || hash({cells})) AS h, file_row_number AS i FROM rows"
             )
-            connection.execute("CREATE TABLE counted AS SELECT h, count(*) AS c FROM hashed GROUP BY h")
-            ((rows, distinct, total, orders, repeats),) = connection.execute(
-                "SELECT sum(c), count(*), sum(h::HUGEINT * c), sum(lgamma(c + 1)), sum(c * ln(c)) FROM counted"
+            connection.execute(
+                "CREATE OR REPLACE TEMP TABLE counted AS SELECT CASE WHEN h < $1::UHUGEINT THEN h END AS least, "
+                "count(*) AS c, sum(h) AS total FROM hashed GROUP BY least",
+                [below],
+            )
+            ((rows, total),) = connection.execute("SELECT sum(c), sum(total) FROM counted").fetchall()
+            least = "FROM counted WHERE least IS NOT NULL"
+            ((counted, orders, repeats),) = connection.execute(
+                f"SELECT count(*), sum(lgamma(c + 1)), sum(c * ln(c)) {least}"
             ).fetchall()
-            sketch = connection.execute(f"SELECT h FROM counted ORDER BY h LIMIT {_SKETCH}").fetchall()
-            told = f"{rows}:{distinct}:{total}"
+            sketch = connection.execute(f"SELECT least {least} ORDER BY least LIMIT {_SKETCH}").fetchall()
+            told = f"{rows}:{total}"
             by_chance = math.lgamma(rows + 1) - orders + repeats - int(rows) * math.log(rows)
-            if by_chance > _CHANCE:
+            if below == 2**64 and by_chance > _CHANCE:  # never where so many rows differ that few are counted
                 ordered = "SELECT sum(md5_number_lower(h || ':' || i)::HUGEINT) FROM hashed"
                 told = f"{told}:{connection.execute(ordered).fetchall()[0][0]}"
+        distinct = counted * 2**64 // below
         digest = hmac.digest(bytes.fromhex(key), told.encode(), "sha256").hex()
-        return cls(key, duckdb.__version__, int(rows), int(distinct), digest, tuple(int(value) for (value,) in sketch))
+        return cls(key, _ENGINE, int(rows), int(distinct), digest, tuple(int(value) for (value,) in sketch))
 
     @classmethod
     def load(cls, folder: Path) -> Content | None:
@@ -106,7 +152,9 @@ class Content:
             found = cls(**{**fields, "sketch": tuple(fields["sketch"])})
         except (OSError, ValueError, TypeError, KeyError):
             return None
-        return found if found.engine == duckdb.__version__ else None
+        if found.engine == _ENGINE:
+            return found
+        return None if found.table is None else replace(found, digest=found.table, sketch=())
 
     def save(self, folder: Path) -> None:
         """Write the picture to a new file that only its owner can read."""
@@ -121,7 +169,7 @@ class Content:
         """
         if self.key != other.key:
             return False
-        if self.digest == other.digest:
+        if self.digest == other.digest or (self.table is not None and self.table == other.table):
             return True
         if min(self.distinct / self.rows, other.distinct / other.rows) < _DISTINCT:
             return False
@@ -144,19 +192,28 @@ def _as_value(name: str, kind: ColumnKind) -> str:
     return f"nullif(CASE WHEN ends_with({text}, '00:00:00') THEN left({text}, 10) ELSE {text} END, '')"
 
 
-def same_rows(folder: Path, sealed: SealedFiles, others: Sequence[HoldoutRecord]) -> list[str]:
+def same_rows(
+    folder: Path, sealed: SealedFiles, others: Sequence[HoldoutRecord], *, staging: Staging | None = None
+) -> list[str]:
     """Names of the holdouts of a storage that hold the rows in a folder, or most of them; keeps what they look like.
 
     Args:
         folder: Private folder of the rows that are being sealed.
         sealed: What was written there.
         others: All holdouts that the storage has.
+        staging: Where the rows can be brought, if they stay in an engine.
     """
+
+    def picture(key: str | None) -> Content:
+        if staging is None:
+            return Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key)
+        return Content.of_table(staging, key=key)
+
     known = {other.name: content for other in others if (content := _content(folder.parent, other)) is not None}
     keys: list[str | None] = [*{content.key for content in known.values()}]  # hardly ever more than one
-    mine = [Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key) for key in keys or [None]]
+    mine = [picture(key) for key in keys or [None]]
     mine[0].save(folder)
-    return [name for name, content in known.items() if any(content.resembles(picture) for picture in mine)]
+    return [name for name, content in known.items() if any(content.resembles(each) for each in mine)]
 
 
 def _content(parent: Path, other: HoldoutRecord) -> Content | None:

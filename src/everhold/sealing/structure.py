@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from everhold.dependence.base import SeriesFacts
 from everhold.dependence.series.fitting import ISO_TIME, ONE_STEP
 from everhold.errors import DependenceError
-from everhold.sealing.engine import file_pattern, spilling_into
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, is_missing
+from everhold.sealing.checks import is_missing
+from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
+from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.reading import reading_errors_hidden
 from everhold.values.expressions.sql import quoted
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.sealing.files import SealedFiles
+    from everhold.sealing.staging import Staging
 
-__all__ = ["FileStructure"]
+__all__ = ["FileStructure", "TableStructure"]
 
 
 _TIMES = re.compile(r"DATE|TIMESTAMP")
@@ -36,8 +38,8 @@ class FileStructure:
     """
 
     def __init__(self, folder: Path, sealed: SealedFiles) -> None:
-        self._sealed = sealed
-        self._connection = spilling_into(folder)
+        self._sealed, self._connection = sealed, spilling_into(folder)
+        limit_memory(self._connection, len(sealed.columns))
         for name, file in (("holdout", HOLDOUT_FILE), ("training", TRAINING_FILE)):
             if name == "holdout" or sealed.training_rows:
                 rows = self._connection.read_parquet(file_pattern(folder / file), hive_partitioning=False)
@@ -238,3 +240,55 @@ def _steps(what: str, place: str, group: str) -> str:
         f"SELECT {group} AS series, {place} AS place, "
         f"{place} - lag({place}) OVER (PARTITION BY {group} ORDER BY {place}) AS step FROM {what}"
     )
+
+
+class TableStructure(FileStructure):
+    """The arrangement of rows in an engine's table: columns that a check needs are brought beside the training rows.
+
+    Args:
+        staging: Where they are brought.
+        sealed: What is known of the rows.
+    """
+
+    def __init__(self, staging: Staging, sealed: SealedFiles) -> None:
+        self._sealed, self._staging, self._connection = sealed, staging, staging.connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Whoever made the staging closes it."""
+
+    def group_sizes(self, column: str) -> dict[int, int]:
+        """See `FileStructure`; the engine counts."""
+        self._column(column)
+        engine = self._staging.engine
+        sizes = f"SELECT count(*) AS size FROM {engine.source} GROUP BY {engine.dialect.quoted(column)}"
+        found = engine.rows(f"SELECT size, count(*) AS number FROM ({sizes}) AS sizes GROUP BY size")
+        return {int(size): int(number) for size, number in sorted(found)}
+
+    def apart(self) -> frozenset[str]:
+        """See `FileStructure`; of a long table only columns that could be ids of groups of training rows."""
+        self._staging.bring_some()
+        some = [column for column in self._staging.comparable if self._is_apart(column)]
+        return frozenset(some if self._staging.is_whole else (column for column in some if self._still_apart(column)))
+
+    def _still_apart(self, column: str) -> bool:
+        """Whether a column that looks so in a sample of the rows is apart in all of them."""
+        name = quoted(column)
+        if not self._count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training"):
+            return False
+        self._staging.distinct(column)
+        return self._is_apart(column)
+
+    def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
+        """See `FileStructure`."""
+        self._bring(order_by, *([] if within is None else [within]))
+        return super().series(order_by, within=within)
+
+    def _column(self, column: str) -> str:
+        self._bring(column)
+        return super()._column(column)
+
+    def _bring(self, *columns: str) -> None:
+        if all(column in self._sealed.columns for column in columns):  # else it is said elsewhere that they are not
+            self._staging.bring(columns)

@@ -20,7 +20,7 @@ import pytest
 from expression_frames import frame_totals, with_grid_values
 
 from everhold.errors import QueryRejected
-from everhold.sealing.engine import SEALED, locked_connection
+from everhold.sealing.engines.embedded import SEALED, locked_connection
 from everhold.values.expressions import (
     ColumnKind,
     RowValue,

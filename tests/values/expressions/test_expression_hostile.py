@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from everhold.errors import QueryRejected
-from everhold.sealing.engine import SEALED, locked_connection
+from everhold.sealing.engines.embedded import SEALED, locked_connection
 from everhold.values.expressions import ColumnKind, RowValue, parse, totals_sql
 
 KINDS = {

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.sealing.engine import SEALED, locked_connection
+from everhold.sealing.engines.embedded import SEALED, locked_connection
 from everhold.sealing.reading import column_kinds
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse, row_values_sql, totals_sql
 from everhold.values.expressions.lowering import lowered

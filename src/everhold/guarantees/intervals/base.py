@@ -47,13 +47,14 @@ class GroupSums:
     Attributes:
         sizes: Shape (kinds,): number of rows of a group.
         sums: Shape (kinds,): sum of its row values in grid units.
-        counts: Shape (kinds,): how many groups have both.
+        counts: Shape (kinds,): how many groups have both; parts of groups where there are too many kinds, so that
+            groups are lotteries over the ends of a cell.
         unit: Grid steps between 0 and 1.
     """
 
     sizes: NDArray[np.int64]
     sums: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64] | NDArray[np.float64]
     unit: int
 
 
@@ -65,14 +66,14 @@ class Pairs:
         sizes: Shape (kinds,): number of rows of a unit.
         numerators: Shape (kinds,): sums of u in grid units.
         denominators: Shape (kinds,): sums of v in grid units.
-        counts: Shape (kinds,): how many units have all three.
+        counts: Shape (kinds,): how many units have all three; parts of units as for `GroupSums`.
         unit: Grid steps between 0 and 1.
     """
 
     sizes: NDArray[np.int64]
     numerators: NDArray[np.int64]
     denominators: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64] | NDArray[np.float64]
     unit: int
 
 

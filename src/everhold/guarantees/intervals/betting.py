@@ -238,7 +238,7 @@ class OfGroups(Bets):
 
     def _predicted(self, training: GroupSums | Pairs, units: Callable[[Any, float], Units]) -> Prediction:
         """Sealed groups are taken to spread as training groups do, in proportion to rows."""
-        total = int(np.sum(training.sizes * training.counts))
+        total = round(float(np.sum(training.sizes * training.counts)))
         largest = float(np.max(training.sizes, initial=self._largest))
         return Prediction.of(units(training, largest), scale=self.rows / max(total, 1))
 

@@ -17,7 +17,9 @@ stake, each ``theta n_k - Y_k`` grows. Where the cap binds, a term has ``u (thet
 derivative ``u (n_k - Y_k) / ((1 - theta)^2 N)`` is not negative. The cap grows with theta, so the parts meet once.
 
 *Summaries.* The logarithm is concave, so replacing a unit by a lottery over (size, value) with the same mean can only
-lower the capital: still valid, only wider. This is how histograms are read.
+lower the capital: still valid, only wider. This is how histograms are read, and very many groups or pairs: those of one
+cell as lotteries over its ends, or over the three corners of the half of a square in which (n_k, Y_k) lies. The weights
+of three corners are linear in the point between them, so for all units of a half together they follow from its sums.
 """
 
 from __future__ import annotations

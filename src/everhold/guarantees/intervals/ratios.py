@@ -62,7 +62,7 @@ class RatioBetting(_RatioBets):
     @cached_property
     def prediction(self) -> Prediction:
         """See `Bets.prediction`."""
-        total = int(np.sum(self.training.counts))
+        total = round(float(np.sum(self.training.counts)))
         return Prediction.of(self._units(self.training), scale=self.rows / max(total, 1))
 
 

@@ -64,6 +64,8 @@ class Dialect:
         count, sum: How many rows have a condition; sum of integers of at most so many bits, in an aggregation.
         size: Number of rows of a group; ``of_group``: a sum (``{0}``) over a group.
         random: A double from 0 to below 1, drawn for each row.
+        sha256: SHA-256 of a text in UTF-8, in hex.
+        in_order: An aggregate: texts (``{0}``) in the order of others (``{1}``), with commas between them.
         types: Names of types of columns; ``instant`` is a time with a zone.
         years: The first and the last year that a column of dates can have.
         fence: What keeps sub-selects apart that would be merged otherwise, so that shared parts would be repeated.
@@ -113,6 +115,8 @@ class Dialect:
     size: str = "count(*)"
     of_group: str = "{0}"
     random: str = "random()"
+    sha256: str = "sha256({0})"
+    in_order: str = "string_agg({0}, ',' ORDER BY {1})"
     types: Mapping[str, str] = field(default_factory=lambda: _TYPES, hash=False)
     years: tuple[int, int] = (1, 9999)
     fence: str = ""
@@ -166,7 +170,7 @@ class Dialect:
 
     def total(self, column: str, *, unit: int, condition: bool) -> str:
         """In an aggregation, the exact sum of integers up to ``unit``, or ``unit`` for each row with a condition."""
-        if condition and not self.padded:
+        if condition:
             return f"{self.wide.format(self.count.format(column))} * {int(unit)}"
         bits = (int(unit).bit_length() + 1) // 2
         return self.sum.format(column, bits, 2**bits - 1, 2**bits)
@@ -193,7 +197,8 @@ class Dialect:
 
 DUCKDB = Dialect(
     "duckdb", finite="'{0}'::DOUBLE", infinite="'inf'::DOUBLE", any_text="'{0}'", quotient="({0} // {1})",
-    size="count(*)::BIGINT", of_group="{0}::BIGINT", padded=True,
+    wide="({0})::HUGEINT",
+    count="countif({0})", size="count(*)::BIGINT", of_group="({0})::BIGINT", padded=True,
 )  # fmt: skip
 
 POSTGRESQL = Dialect(
@@ -213,6 +218,7 @@ POSTGRESQL = Dialect(
     integer="'{0}'::bigint",
     whole="floor({0})::bigint",
     wide="({0})::numeric",
+    sha256="encode(sha256(convert_to({0}, 'UTF8')), 'hex')",
     types=MappingProxyType({**_TYPES, "text": "text"}),
     fence=" OFFSET 0",
     raises=True,
@@ -245,6 +251,8 @@ SPARK = Dialect(
     wide="CAST({0} AS DECIMAL(38, 0))",
     sum="(CAST(sum(shiftright({0}, {1})) AS DECIMAL(38, 0)) * {3} + CAST(sum({0} & {2}) AS DECIMAL(38, 0)))",
     random="rand()",
+    sha256="sha2({0}, 256)",
+    in_order="array_join(transform(array_sort(collect_list(struct({1} AS i, {0} AS x))), s -> s.x), ',')",
     types=MappingProxyType(
         {**_TYPES, "double": "DOUBLE", "text": "STRING", "timestamp": "TIMESTAMP_NTZ", "instant": "TIMESTAMP"}
     ),
@@ -294,6 +302,8 @@ CLICKHOUSE = Dialect(
     years=(1900, 2299),
     # otherwise shared parts of nested branches are computed again and again, 2^15 times in one test
     closing=" SETTINGS short_circuit_function_evaluation = 'disable'",
+    sha256="lower(hex(SHA256({0})))",
+    in_order="arrayStringConcat(arrayMap(s -> s.2, arraySort(groupArray(({1}, {0})))), ',')",
     greatest_nan=False,
     eager=True,
 )

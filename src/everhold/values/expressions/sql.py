@@ -7,14 +7,14 @@ nothing about them, and `branching` for all other engines. Every sum is exact, h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.branching import BranchingSheet
 from everhold.values.expressions.dialects import DUCKDB, Dialect
 from everhold.values.expressions.padded import PaddedSheet
-from everhold.values.expressions.tree import ColumnKind, RowValue
+from everhold.values.expressions.tree import AnyValue, ColumnKind, RowValue
 
 if TYPE_CHECKING:
     from everhold.values.expressions.sheet import Faces, Part
@@ -35,8 +35,9 @@ def quoted(name: str) -> str:
 
 
 def row_values_sql(
-    values: Sequence[RowValue], source: str, *, position: str | None = None, unit: int = UNIT, dialect: Dialect = DUCKDB
-) -> str:
+    values: Sequence[AnyValue], source: str, *,
+    position: str | None = None, unit: int = UNIT, dialect: Dialect = DUCKDB, names: str = "v",
+) -> str:  # fmt: skip
     """One BIGINT column ``v0, v1, ...`` for each row value, in ``[0, unit]``.
 
     Args:
@@ -45,6 +46,7 @@ def row_values_sql(
         position: Column with the position of a row, which comes first and is called ``p``; None for no such column.
         unit: Grid steps between 0 and 1, less than 2^54.
         dialect: Whose text to write.
+        names: What stands before the numbers in the names of the columns.
 
     Examples:
         >>> import duckdb
@@ -56,11 +58,11 @@ def row_values_sql(
         [(0,), (4,), (0,)]
     """
     draft, rows = dialect.draft(source)
-    statement = _rows(values, rows, position=position, unit=unit, dialect=draft, counted=False)
+    statement = _rows(values, rows, position=position, unit=unit, dialect=draft, counted=False, names=names)
     return dialect.finished(statement, source)
 
 
-def totals_sql(values: Sequence[RowValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
+def totals_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
     """One row of exact integer sums over all rows, one column ``v0, v1, ...`` for each row value.
 
     Examples:
@@ -77,7 +79,7 @@ def totals_sql(values: Sequence[RowValue], source: str, *, unit: int = UNIT, dia
 
 
 def part_totals_sql(
-    values: Sequence[RowValue], source: str, *,
+    values: Sequence[AnyValue], source: str, *,
     parts: int, position: str = _POSITION, unit: int = UNIT, dialect: Dialect = DUCKDB,
 ) -> str:  # fmt: skip
     """Sums of ``parts`` disjoint parts: rows ``part, v0, v1, ...`` in the order of parts; empty parts are left out.
@@ -91,7 +93,7 @@ def part_totals_sql(
 
 
 def group_totals_sql(
-    values: Sequence[RowValue], source: str, *, group_by: str, unit: int = UNIT, dialect: Dialect = DUCKDB
+    values: Sequence[AnyValue], source: str, *, group_by: str, unit: int = UNIT, dialect: Dialect = DUCKDB
 ) -> str:
     """Sums over groups of rows with equal values of a column: rows ``size, v0, v1, ...`` in any order.
 
@@ -104,7 +106,7 @@ def group_totals_sql(
 
 
 def stretch_totals_sql(
-    values: Sequence[RowValue], source: str, *,
+    values: Sequence[AnyValue], source: str, *,
     bits: int, position: str = _POSITION, unit: int = UNIT, dialect: Dialect = DUCKDB,
 ) -> str:  # fmt: skip
     """Sums over stretches of ``2**bits`` rows: rows ``stretch, v0, v1, ...`` in any order, which saves time.
@@ -117,7 +119,7 @@ def stretch_totals_sql(
     return dialect.finished(f"SELECT {stretch} AS stretch, {sums} FROM {counted} GROUP BY stretch", source)
 
 
-def cells_sql(values: Sequence[RowValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
+def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
     """Histograms of row values: rows ``place, cell, count, sum`` for each row value, by its place, in any order.
 
     The cell of v is ``v * 256 / unit`` rounded down and 255 at the most, as in `everhold.sealing.sums.cells_of`; empty
@@ -135,7 +137,7 @@ def cells_sql(values: Sequence[RowValue], source: str, *, unit: int = UNIT, dial
 
 
 def group_kinds_sql(
-    values: Sequence[RowValue], source: str, *, group_by: str, unit: int = UNIT, dialect: Dialect = DUCKDB
+    values: Sequence[AnyValue], source: str, *, group_by: str, unit: int = UNIT, dialect: Dialect = DUCKDB
 ) -> str:
     """How many groups have which size and sum: rows ``place, size, sum, count`` for each row value, in any order.
 
@@ -155,7 +157,7 @@ def group_kinds_sql(
 
 
 def pair_kinds_sql(
-    numerator: RowValue, denominator: RowValue, source: str, *,
+    numerator: AnyValue, denominator: AnyValue, source: str, *,
     group_by: str | None = None, unit: int = UNIT, dialect: Dialect = DUCKDB,
 ) -> str:  # fmt: skip
     """How many rows, or groups of them, have which two sums: rows ``size, numerator, denominator, count``.
@@ -178,41 +180,56 @@ def pair_kinds_sql(
 
 
 def _rows(
-    values: Sequence[RowValue], source: str, *,
+    values: Sequence[AnyValue], source: str, *,
     position: str | None, unit: int, dialect: Dialect, counted: bool, names: str = "v",
 ) -> str:  # fmt: skip
     """The row values; of what is counted, a condition for what is one."""
     sheet = PaddedSheet(dialect) if dialect.padded else BranchingSheet(dialect)
     faces: dict[Node, Faces] = {}
     results: list[Part] = []
-    for value in values:
+    for own, value in [(each, leaf) for each in values for leaf in each.leaves]:
         expression = sheet.prepared(value.expression)
         for node in expression.nodes:
             if node not in faces:
                 faces[node] = sheet.faces(node, list(map(faces.__getitem__, node.operands)))
-        if counted and _is_condition(value):
+        if counted and _is_condition(own):
             results.append(sheet.condition(value, faces[expression.root]))
         else:
             results.append(sheet.grid(value, faces[expression.root], unit))
-    return sheet.select(results, source, position, names=names)
+    if all(isinstance(value, RowValue) for value in values):
+        return sheet.select(results, source, position, names=names)
+    leaves = sheet.select(results, source, position, names="l")
+    columns, before = map("l{}".format, range(len(results))), "" if position is None else "p, "
+    joined = ", ".join(f"{_joined(value, columns, unit, dialect)} AS {names}{n}" for n, value in enumerate(values))
+    return f"SELECT {before}{joined} FROM ({leaves}) AS j"
 
 
-def _is_condition(value: RowValue) -> bool:
-    return value.expression.kind is ColumnKind.BOOLEAN
+def _joined(value: AnyValue, columns: Iterator[str], unit: int, dialect: Dialect) -> str:
+    """The grid integer of a value that is made of columns, one for each of its leaves."""
+    if isinstance(value, RowValue):
+        return next(columns)
+    first, second = (_joined(part, columns, unit, dialect) for part in (value.first, value.second))
+    if value.how == "within":
+        return f"least({first}, {second})"
+    return dialect.divided(f"({int(unit)} + {first} - {second})", 2)
 
 
-def _counted(values: Sequence[RowValue], source: str, position: str | None, unit: int, dialect: Dialect) -> str:
+def _is_condition(value: AnyValue) -> bool:
+    return isinstance(value, RowValue) and value.expression.kind is ColumnKind.BOOLEAN
+
+
+def _counted(values: Sequence[AnyValue], source: str, position: str | None, unit: int, dialect: Dialect) -> str:
     """A sub-select with what `_totals` adds up; its names are not those of the sums, which some engines mix up."""
     names = "v" if dialect.padded else "g"
-    rows = _rows(values, source, position=position, unit=unit, dialect=dialect, counted=not dialect.padded, names=names)
+    rows = _rows(values, source, position=position, unit=unit, dialect=dialect, counted=True, names=names)
     return f"({rows})" if dialect.padded else f"({rows}) AS r"
 
 
-def _names(values: Sequence[RowValue], letter: str = "g") -> list[str]:
+def _names(values: Sequence[AnyValue], letter: str = "g") -> list[str]:
     return [f"{letter}{place}" for place in range(len(values))]
 
 
-def _totals(values: Sequence[RowValue], unit: int, dialect: Dialect) -> list[str]:
+def _totals(values: Sequence[AnyValue], unit: int, dialect: Dialect) -> list[str]:
     names = _names(values, "v" if dialect.padded else "g")
     return [
         dialect.total(name, unit=unit, condition=_is_condition(value))
@@ -220,6 +237,6 @@ def _totals(values: Sequence[RowValue], unit: int, dialect: Dialect) -> list[str
     ]
 
 
-def _sums(values: Sequence[RowValue], unit: int, dialect: Dialect, form: str = "{0}") -> str:
+def _sums(values: Sequence[AnyValue], unit: int, dialect: Dialect, form: str = "{0}") -> str:
     totals = map(form.format, _totals(values, unit, dialect))
     return ", ".join(f"{total} AS v{place}" for place, total in enumerate(totals))

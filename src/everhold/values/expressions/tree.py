@@ -16,10 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
+from typing import Literal, TypeAlias
 
 from everhold.errors import QueryRejected
 
-__all__ = ["LETTERS", "ColumnKind", "Expression", "Node", "Operation", "RowValue"]
+__all__ = ["LETTERS", "AnyValue", "ColumnKind", "Expression", "JoinedValue", "Node", "Operation", "RowValue"]
 
 
 class ColumnKind(Enum):
@@ -306,3 +307,32 @@ class RowValue:
     def width(self) -> float:
         """``high - low``, rounded once, so that every engine divides by the same number."""
         return self.high - self.low
+
+    @property
+    def leaves(self) -> tuple[RowValue, ...]:
+        """See `JoinedValue.leaves`."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedValue:
+    """A row value that is made of two others on the grid, a and b; see `everhold.values.base.Pair`.
+
+    Attributes:
+        how: ``"difference"`` for ``(unit + a - b) / 2``, rounded down, ``"within"`` for ``min(a, b)``.
+        first: a.
+        second: b.
+    """
+
+    how: Literal["difference", "within"]
+    first: AnyValue
+    second: AnyValue
+
+    @property
+    def leaves(self) -> tuple[RowValue, ...]:
+        """The expressions that it is made of, from left to right."""
+        return tuple(leaf for part in (self.first, self.second) for leaf in part.leaves)
+
+
+AnyValue: TypeAlias = RowValue | JoinedValue
+"""What an engine computes for each row."""

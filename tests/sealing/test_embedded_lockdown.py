@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import traceback
 
 import duckdb
@@ -10,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
-from everhold.sealing.engine import POSITION, SEALED, engine_errors_hidden, fetched, locked_connection
+from everhold.sealing.engines.base import POSITION
+from everhold.sealing.engines.embedded import SEALED, fetched, locked_connection
+from everhold.sealing.engines.errors import engine_errors_hidden
 
 CANARY = "canary-4711"
 
@@ -124,3 +129,13 @@ def test_the_time_limit_stops_a_long_statement(engine):
     with pytest.raises(EverholdError, match="enough memory and time"):
         fetched(engine, endless, max_seconds=0.1)
     assert fetched(engine, f"SELECT sum(x) FROM {SEALED}") == [(10,)]  # and it is ready for the next one
+
+
+def test_an_interrupt_is_one_and_the_engine_is_ready_again(engine):
+    endless = "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        fetched(engine, endless)
+    timer.join()
+    assert fetched(engine, f"SELECT sum(x) FROM {SEALED}") == [(10,)]

@@ -1,0 +1,98 @@
+"""Whether a sealed file is the one that was sealed: by its fingerprint at opening, by its state around each reading."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import TYPE_CHECKING
+
+from everhold.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["UnchangedFile", "check_fingerprint", "fingerprint"]
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
+    """Check that a sealed file is byte for byte the one that was sealed.
+
+    Raises:
+        IntegrityError: If it is missing or differs.
+    """
+    if not path.is_file():
+        raise IntegrityError(
+            f"the sealed {what} rows are missing; expected {path.name} beside the database; restore it"
+        )
+    if fingerprint(path) != expected:
+        raise IntegrityError(
+            f"the sealed {what} rows are not the ones that were sealed: the fingerprint of {path.name} differs; "
+            "restore the original file; no question is answered until then"
+        )
+
+
+class UnchangedFile:
+    """A sealed file whose fingerprint was checked; finds out around each reading if it was changed since.
+
+    The engine opens the file anew whenever it reads. So what tells one state of a file from another, its place on the
+    disk, its size and its times, is compared before and after; only where it differs is the fingerprint computed again,
+    because a backup may touch a file without changing it. Who can set the clock of the machine can deceive this check,
+    and not the one at opening.
+
+    Args:
+        path: The file.
+        expected: Its fingerprint when it was sealed.
+        what: How messages call the rows, "holdout" or "training".
+
+    Raises:
+        IntegrityError: If it is missing or differs, here and around each reading. Nothing is charged.
+    """
+
+    def __init__(self, path: Path, expected: str, *, what: str) -> None:
+        self._path, self._expected, self._what = path, expected, what
+        self._checked = self._check()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Context in which the file is read; also where that fails, a file that is gone is the better explanation."""
+        if _state(self._path) != self._checked:
+            self._checked = self._check()
+        try:
+            yield
+        except Exception:
+            self._check_since(self._checked, "read")
+            raise
+        self._check_since(self._checked, "read")
+
+    def _check(self) -> tuple[int, ...]:
+        before = _state(self._path)
+        check_fingerprint(self._path, self._expected, what=self._what)
+        self._check_since(before, "checked")
+        return before
+
+    def _check_since(self, before: tuple[int, ...], done: str) -> None:
+        if _state(self._path) != before:
+            then = "verify the ledger, then ask again" if done == "read" else "try again"
+            raise IntegrityError(
+                f"the sealed {self._what} rows were changed while they were {done}; expected {self._path.name} to be "
+                f"left alone; nothing was charged; {then}"
+            ) from None
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written, replaced or renamed; empty where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

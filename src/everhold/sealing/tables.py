@@ -1,0 +1,149 @@
+"""Sealing a table that stays in an engine: what `everhold.sealing.files` checks of files is checked where the rows are.
+
+What is about one table alone, the engine counts. What compares it with training rows needs columns of both in one
+place: `everhold.sealing.staging` brings those, and copies are looked for among rows drawn at random if there are many.
+For a random part of the sealed rows chance puts equal rows on both sides just as for all of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from everhold.errors import HoldoutRejected
+from everhold.progress import progress
+from everhold.sealing.checks import (
+    FileSide,
+    TableSide,
+    check_names,
+    check_not_shared,
+    check_row_ids,
+    check_same_columns,
+    classes_of,
+    label_kind,
+)
+from everhold.sealing.duckdb_files import spilling_into
+from everhold.sealing.engines.connecting import check_public
+from everhold.sealing.equal_rows import check_equal_rows
+from everhold.sealing.files import TRAINING_FILE, SealedFiles, write_rows
+from everhold.sealing.fingerprints import fingerprint
+from everhold.sealing.pinning import keyed_fingerprint
+from everhold.sealing.reading import check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from everhold.sealing.checks import Side
+    from everhold.sealing.engines.base import Engine
+    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.reading import RowSource
+    from everhold.values.expressions import ColumnKind
+
+__all__ = ["check_still", "staged_table"]
+
+
+@contextmanager
+def staged_table(
+    folder: Path,
+    engine: Engine,
+    *,
+    key: StewardKey,
+    training: RowSource | None,
+    label: str | None,
+    row_id: str | None,
+    most_rows: int,
+    equal_rows: bool,
+) -> Iterator[tuple[SealedFiles, Staging]]:
+    """Check a table, and write the training rows to an existing, private folder.
+
+    Args:
+        folder: Where the training file goes, and what checks need, until they are done.
+        engine: The table whose rows are sealed.
+        key: The steward's, for the fingerprint.
+        training: Open rows of the same columns.
+        label: As for `everhold.sealing.files.seal_rows`, like `row_id` and `equal_rows`.
+        row_id: See there.
+        most_rows: The most training rows; the table may have any number.
+        equal_rows: See there.
+
+    Yields:
+        What is known of the rows, and the place to which more of them can be brought.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be sealed as they stand.
+        Unavailable: If the engine cannot be reached.
+    """
+    facts = engine.to_dict()
+    check_public(facts)
+    with progress("checking the table", 5) as line:
+        columns = dict(engine.columns())
+        check_names(columns)
+        check_size(rows=None, columns=len(columns), most_rows=most_rows, what="holdout")
+        pinned = keyed_fingerprint(engine, key)
+        rows = int(engine.rows(f"SELECT count(*) FROM {engine.source}")[0][0])
+        if not rows:
+            raise HoldoutRejected("the holdout table is empty; expected at least one row; nothing was created")
+        line(1)
+        with Staging(folder, engine, columns, rows=rows) as staging:
+            sides: list[Side] = [TableSide(engine, columns, rows)]
+            if training is not None:
+                _write_training(folder, training, columns, most_rows=most_rows)
+                staging.show_training()
+                sides.append(FileSide(staging.connection, "training", columns))
+            line(2)
+            kind = None if label is None else label_kind(label, columns, sides)
+            classes = None if label is None or training is None else classes_of(staging.connection, label, kind)
+            line(3)
+            if row_id is not None:
+                check_row_ids(row_id, columns, sides)
+            if training is not None:
+                _check_apart(staging, row_id=row_id, equal_rows=equal_rows)
+            line(4)
+            yield (
+                SealedFiles(
+                    rows=rows,
+                    training_rows=0 if training is None else sides[1].rows,
+                    columns=columns,
+                    label_kind=kind,
+                    label_classes=classes,
+                    fingerprint=pinned,
+                    training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
+                    engine=facts,
+                ),
+                staging,
+            )
+
+
+def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
+    """Check that a table is still the one that was looked at, so that all checks were about the rows that are sealed.
+
+    Raises:
+        HoldoutRejected: If somebody wrote to it meanwhile.
+    """
+    if keyed_fingerprint(engine, key) != sealed.fingerprint:
+        raise HoldoutRejected(
+            "the holdout table was changed while it was being sealed; expected a table that nobody writes to; seal a "
+            "copy or a snapshot of it; nothing was created"
+        )
+
+
+def _write_training(folder: Path, training: RowSource, columns: dict[str, ColumnKind], *, most_rows: int) -> None:
+    with spilling_into(folder) as connection:
+        read_rows(connection, training, name="training_source", what="training", most_rows=most_rows)
+        check_same_columns(columns, column_kinds(connection.view("training_source")))
+        written = write_rows(connection, "training", columns, folder / TRAINING_FILE)
+    check_size(rows=written, columns=None, most_rows=most_rows, what="training")
+
+
+def _check_apart(staging: Staging, *, row_id: str | None, equal_rows: bool) -> None:
+    """Check that sealed rows are no training rows, by their ids and by what they hold."""
+    if row_id is not None:
+        staging.bring([row_id])
+        with reading_errors_hidden("holdout"):
+            check_not_shared(staging.connection, row_id)
+    if not equal_rows and staging.comparable:
+        staging.bring_some()
+        with reading_errors_hidden("training"):
+            check_equal_rows(staging.connection, staging.comparable, row_id=row_id)
