@@ -65,6 +65,11 @@ class Pond:
             except duckdb.Error:
                 raise HoldoutRejected(f"there is no table {self.table!r}; nothing was created") from None
 
+    def beside(self, table):
+        other = type(self)(self.file, table, password=self._password)
+        other.statements = self.statements
+        return other
+
     def rows(self, statement):
         self.statements.append(statement)
         with _HIDDEN, self._connected() as connection:
@@ -85,10 +90,10 @@ class Pond:
     def reading(self):
         return nullcontext()
 
-    def contents(self):
+    def contents(self, key=""):
         columns = self.columns()
         cells = " || ".join(f"coalesce(hex({quoted(name)}::VARCHAR), '-') || ','" for name in columns)
-        total = f"sum(('0x' || left(sha256({cells}), 15))::BIGINT::HUGEINT)"
+        total = f"sum(('0x' || left(sha256('{key}' || {cells}), 15))::BIGINT::HUGEINT)"
         ((count, digest),) = self.rows(f"SELECT count(*), {total} FROM {self.source}")
         return hashlib.sha256(f"{list(columns)}:{count}:{digest}".encode()).hexdigest()
 

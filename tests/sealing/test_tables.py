@@ -19,7 +19,7 @@ def flights(count, *, first=0, seed=0):
     rng = np.random.default_rng([seed, first])
     return pd.DataFrame({
         "id": np.arange(first, first + count),
-        "delay": np.round(rng.normal(5.0, 30.0, count), 1),
+        "delay": np.round(rng.normal(5.0, 30.0, count) * 2.0) / 2.0,  # sums of these are exact, in any order
         "late": rng.integers(0, 2, count),
         "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(count) + first, unit="D"),
         "home": first + np.arange(count) // 3,
@@ -160,6 +160,12 @@ def test_a_long_table_is_not_refused_by_mistake(tmp_path, monkeypatch):
     training = flights(3_000, first=10_000)[few]
     with created(tmp_path, pond, training=training, row_id=None) as holdout:
         assert holdout.schema.rows == 3_000
+
+
+def test_training_rows_are_copied(tmp_path, pond):
+    with pytest.raises(HoldoutRejected, match="expected open rows that are copied"):
+        created(tmp_path, pond, training=poured(tmp_path / "open.db", "open", flights(600, first=10_000)))
+    assert not (tmp_path / "study.rows").exists()
 
 
 def test_most_rows_is_about_what_is_copied(tmp_path, pond):

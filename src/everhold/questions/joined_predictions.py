@@ -154,8 +154,8 @@ def _column(table: JoinedTable, given: Predictions, schema: Schema) -> JoinedCol
     if given.column not in table.kinds or given.column == table.own_id:
         others = [name for name in table.kinds if name != table.own_id]
         raise QueryRejected(
-            f"{table.called} has no predictions in a column {given.column!r}; expected one of {listed(others)}; nothing "
-            "was charged"
+            f"{table.called} has no predictions in a column {given.column!r}; expected one of {listed(others)}; "
+            "nothing was charged"
         )
     kind = table.kinds[given.column]
     if kind not in _USABLE or (kind is ColumnKind.STRING) != (schema.label_kind == "string"):

@@ -101,6 +101,8 @@ class JoinedTable:
         try:
             engine = sealed.beside(table)
             return cls(engine, sealed, row_id, own_id, engine.columns())
+        except QueryRejected:
+            raise
         except (HoldoutRejected, ValueError):
             raise QueryRejected(
                 f"there is no table {table!r} of predictions that can be read in the engine of the sealed rows; "
@@ -147,9 +149,7 @@ class JoinedTable:
             if not count:
                 return 0, ()
             own = "k" if name == "lacking" else "i"
-            found = self.engine.rows(
-                f"SELECT {of.as_text(own)} FROM {both} WHERE {tests[name][0]} ORDER BY {own} LIMIT {_SHOWN}"
-            )
+            found = self.engine.rows(f"SELECT {own} FROM {both} WHERE {tests[name][0]} ORDER BY {own} LIMIT {_SHOWN}")
             return int(count), [value for (value,) in found]
 
         return IdFaults(int(empty), some(unknown, "unknown"), some(doubled, "doubled"), some(lacking, "lacking"))
@@ -166,8 +166,8 @@ class JoinedTable:
     def example(self, column: JoinedColumn, condition: RowValue) -> Any:
         """A value that does not meet a condition."""
         source, of = self._selected([column]), self.engine.dialect
-        rows = row_values_sql([condition], source, position=column.alias, unit=1, dialect=of)
-        found = self.engine.rows(f"SELECT p FROM ({rows}) AS e WHERE v0 = 0 LIMIT 1")
+        rows = row_values_sql([condition], source, position=column.alias, unit=1, dialect=of).removesuffix(of.closing)
+        found = self.engine.rows(f"SELECT p FROM ({rows}) AS e WHERE v0 = 0 LIMIT 1{of.closing}")
         return found[0][0] if found else None
 
     def digests(self, columns: Sequence[JoinedColumn]) -> list[str]:

@@ -81,8 +81,13 @@ class StewardKey:
 
     @property
     def fingerprint_key(self) -> bytes:
-        """A key for the fingerprint of rows that stay in an engine."""
+        """A key for the fingerprint of rows that stay in an engine; it never leaves this process."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold fingerprint of a table", "sha256")
+
+    @property
+    def rows_key(self) -> str:
+        """A key that goes into the text of every such row, in hex; statements to the engine hold it."""
+        return hmac.digest(self._private.private_bytes_raw(), b"everhold rows of a table", "sha256").hex()
 
     def sign(self, message: bytes) -> str:
         """Ed25519 signature in hex."""

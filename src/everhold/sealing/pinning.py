@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["check_pinned", "keyed_fingerprint"]
 
 
-def keyed_fingerprint(contents: str, key: StewardKey) -> str:
-    """HMAC-SHA256, in hex, of what changes with any row of a table, as `Engine.contents` says it."""
+def keyed_fingerprint(engine: Engine, key: StewardKey) -> str:
+    """HMAC-SHA256, in hex, of what changes with any row of the table; the engine reads all of it.
+
+    Two keys: the one in the statements that the engine gets, and perhaps logs, keeps anybody from aiming at a digest;
+    the other one never leaves this process, and without it the fingerprint tells nothing.
+    """
+    contents = engine.contents(key.rows_key)
     return hmac.digest(key.fingerprint_key, contents.encode(), "sha256").hex()
 
 
@@ -36,7 +41,7 @@ def check_pinned(engine: Engine, configuration: Mapping[str, Any], key: StewardK
     table = configuration["engine"]["table"]
     try:
         columns = [[name, kind.value] for name, kind in engine.columns().items()]
-        found = keyed_fingerprint(engine.contents(), key) if columns == configuration["columns"] else None
+        found = keyed_fingerprint(engine, key) if columns == configuration["columns"] else None
     except HoldoutRejected:
         raise IntegrityError(
             f"the sealed table {table!r} cannot be found or read as it was; expected it where {engine.title} had it "

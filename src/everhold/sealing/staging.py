@@ -7,6 +7,7 @@ about, and nothing else. They come in batches, so the memory of this process doe
 from __future__ import annotations
 
 import secrets
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -41,6 +42,10 @@ _TYPES = {ColumnKind.TIME: "TIMESTAMP", ColumnKind.STRING: "VARCHAR", ColumnKind
 """How values compare across engines and files; numbers and truth values compare as they are."""
 
 
+_EMPTY = {ColumnKind.NUMBER: np.nan, ColumnKind.BOOLEAN: False, ColumnKind.TIME: np.datetime64(0, "us")}
+"""What stands where there is nothing, in arrays of objects."""
+
+
 class Staging:
     """A DuckDB on a private file with the views ``holdout``, of what was brought of a table, and ``training``.
 
@@ -49,13 +54,10 @@ class Staging:
         engine: The table whose rows are sealed.
         columns: Kind of each of its columns.
         rows: Number of its rows.
-        contents: What the engine says of them.
     """
 
-    def __init__(
-        self, folder: Path, engine: Engine, columns: Mapping[str, ColumnKind], *, rows: int, contents: str
-    ) -> None:
-        self.engine, self.columns, self.rows, self.contents = engine, dict(columns), rows, contents
+    def __init__(self, folder: Path, engine: Engine, columns: Mapping[str, ColumnKind], *, rows: int) -> None:
+        self.engine, self.columns, self.rows = engine, dict(columns), rows
         self._folder, self._brought = folder, frozenset[str]()  # columns of all rows
         self._file = folder / f"staged-{secrets.token_hex(4)}.duckdb"
         spilled = str(folder / "spilled")
@@ -80,6 +82,11 @@ class Staging:
     def is_whole(self) -> bool:
         """Whether that is the whole table."""
         return self.rows <= self.most_looked_at
+
+    @cached_property
+    def contents(self) -> str:
+        """What the engine says of its rows, without a key: the same of a copy of the table."""
+        return self.engine.contents()
 
     @property
     def comparable(self) -> dict[str, ColumnKind]:
@@ -117,15 +124,16 @@ class Staging:
     def _stream(self, names: list[str], source: str, *, rows: int, what: str = "SELECT") -> None:
         dialect = self.engine.dialect
         written = {name: dialect.quoted(name) for name in names}
-        cells = ", ".join(
+        listed = ", ".join(
             f"{dialect.as_text(cell) if self.columns[name] is ColumnKind.OTHER else cell} AS c{place}"
             for place, (name, cell) in enumerate(written.items())
         )
         there = False
         with progress("reading the engine's rows", rows) as line, reading_errors_hidden("holdout"):
             self.connection.execute("DROP VIEW IF EXISTS holdout; DROP TABLE IF EXISTS staged")
-            for batch in self.engine.batches(f"{what} {cells} {source}"):
-                self._add({f"c{place}": _arrived(batch[f"c{place}"]) for place in range(len(names))}, names, there)
+            for batch in self.engine.batches(f"{what} {listed} {source}"):
+                cells = [_arrived(batch[f"c{place}"], self.columns[name]) for place, name in enumerate(names)]
+                self._add({f"c{place}": cell for place, cell in enumerate(cells)}, names, there)
                 there = True
                 line(min(line.done + len(batch["c0"]), rows))
             shown = ", ".join(f"c{place} AS {quoted(name)}" for place, name in enumerate(names))
@@ -143,14 +151,12 @@ def _alike(cell: str, kind: ColumnKind, name: str) -> str:
     return f"CAST({cell} AS {_TYPES[kind]}) AS {quoted(name)}" if kind in _TYPES else f"{cell} AS {quoted(name)}"
 
 
-def _arrived(column: NDArray[Any]) -> NDArray[Any]:
+def _arrived(column: NDArray[Any], kind: ColumnKind) -> NDArray[Any]:
     """A column as DuckDB takes it; exact numbers beyond 64 bits become doubles, as expressions read them."""
     plain = np.ma.getdata(column)
     if plain.dtype.kind != "O":
         return column
     missing = np.ma.getmaskarray(column) | np.array([cell is None for cell in plain], dtype=bool)
-    if all(hasattr(cell, "as_integer_ratio") for cell in plain[~missing]) and not missing.all():
-        numbers = np.full(len(plain), np.nan)
-        numbers[~missing] = [float(cell) for cell in plain[~missing]]
-        return np.ma.MaskedArray(numbers, mask=missing)
-    return np.ma.MaskedArray(np.where(missing, "", plain).astype(object), mask=missing)
+    empty = _EMPTY.get(kind, "")
+    kept = np.where(missing, empty, plain)
+    return np.ma.MaskedArray(kept.astype(np.asarray(empty).dtype if kind in _EMPTY else object), mask=missing)

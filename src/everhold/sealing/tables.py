@@ -81,12 +81,12 @@ def staged_table(
         columns = dict(engine.columns())
         check_names(columns)
         check_size(rows=None, columns=len(columns), most_rows=most_rows, what="holdout")
-        contents = engine.contents()
+        pinned = keyed_fingerprint(engine, key)
         rows = int(engine.rows(f"SELECT count(*) FROM {engine.source}")[0][0])
         if not rows:
             raise HoldoutRejected("the holdout table is empty; expected at least one row; nothing was created")
         line(1)
-        with Staging(folder, engine, columns, rows=rows, contents=contents) as staging:
+        with Staging(folder, engine, columns, rows=rows) as staging:
             sides: list[Side] = [TableSide(engine, columns, rows)]
             if training is not None:
                 _write_training(folder, training, columns, most_rows=most_rows)
@@ -108,7 +108,7 @@ def staged_table(
                     columns=columns,
                     label_kind=kind,
                     label_classes=classes,
-                    fingerprint=keyed_fingerprint(contents, key),
+                    fingerprint=pinned,
                     training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
                     engine=facts,
                 ),
@@ -122,7 +122,7 @@ def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
     Raises:
         HoldoutRejected: If somebody wrote to it meanwhile.
     """
-    if keyed_fingerprint(engine.contents(), key) != sealed.fingerprint:
+    if keyed_fingerprint(engine, key) != sealed.fingerprint:
         raise HoldoutRejected(
             "the holdout table was changed while it was being sealed; expected a table that nobody writes to; seal a "
             "copy or a snapshot of it; nothing was created"

@@ -88,10 +88,13 @@ class Engine(Protocol):
             IntegrityError: If the table is not the one that was sealed. Nothing is charged.
         """
 
-    def contents(self) -> str:
+    def contents(self, key: str = "") -> str:
         """What changes when any row changes, in hex: a fingerprint of the file, or a digest that the engine computes.
 
-        It may be guessed by whoever knows all rows, so it is kept under the steward's key and never shown.
+        It may be guessed by whoever knows all rows and the key, so it is kept under another key and never shown.
+
+        Args:
+            key: Goes into the text of every row, so that nobody can aim at a digest; the engine's logs may show it.
         """
 
     def to_dict(self) -> dict[str, Any]:

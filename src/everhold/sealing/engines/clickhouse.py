@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, Unavailable
 from everhold.sealing.engines.arrays import array_of
 from everhold.sealing.engines.remote import PIECES, Remote, name_parts
 from everhold.values.expressions import ColumnKind
@@ -34,6 +34,7 @@ _SETTINGS = {
     "readonly": "2", "session_timezone": "UTC", "log_queries": "0", "max_query_size": str(2**27),
     "max_ast_elements": "2000000", "max_expanded_ast_elements": "20000000", "max_ast_depth": "100000",
     "max_parser_depth": "100000", "max_parser_backtracks": "0", "use_hive_partitioning": "0",
+    "short_circuit_function_evaluation": "disable",
 }  # fmt: skip
 _WRAPPED = re.compile(r"^(?:Nullable|LowCardinality)\((.*)\)$", re.DOTALL)
 _NUMBERS = re.compile(r"^(U?Int\d+|B?Float\d+|Decimal\d*\(.*\))$")
@@ -207,8 +208,8 @@ class ClickHouse(Remote):
 
         found = urlsplit(self._address)
         if found.scheme == "chdb":
-            type(self)._embedded_in = os.getpid()
-            client = clickhouse_connect.get_client(interface="chdb", path=found.path or ":memory:")
+            ClickHouse._embedded_in = os.getpid()
+            client = _embedded_client(found.path or ":memory:")
             for name, value in _known(client).items():  # for its parser they have to be known before a statement is
                 client.set_client_setting(name, value)
             return client
@@ -241,6 +242,19 @@ class ClickHouse(Remote):
 
         code = getattr(error, "code", None)
         return super()._is_unreachable(error) or code in _GONE or (isinstance(error, OperationalError) and not code)
+
+
+def _embedded_client(path: str) -> Any:
+    import clickhouse_connect
+    from clickhouse_connect.driver.exceptions import ProgrammingError
+
+    try:
+        return clickhouse_connect.get_client(interface="chdb", path=path)
+    except ProgrammingError:  # so it says
+        raise Unavailable(
+            "this process has an embedded ClickHouse on another folder open, and it can have one only; expected that to "
+            "be closed, or a process of its own; nothing was charged; close the other holdout or client, then try again"
+        ) from None
 
 
 def _known(client: Any) -> dict[str, str]:

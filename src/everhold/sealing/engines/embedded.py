@@ -123,7 +123,7 @@ class Embedded:
         """See `Engine.reading`: what tells one state of the file from another is compared before and after."""
         return self._unchanged()
 
-    def contents(self) -> str:
+    def contents(self, key: str = "") -> str:
         """See `Engine.contents`: the SHA-256 of the file."""
         return fingerprint(self._path)
 

@@ -266,7 +266,7 @@ class Spark(Remote):
             if self._copy is None:
                 if self._given is None:
                     self._given, self._is_mine = _session_at(self._address)
-                self._copy = _own(self._given)
+                self._copy = _own(self._given, is_mine=self._is_mine)
                 if self._is_path:
                     self._refresh()
             return self._copy
@@ -326,27 +326,35 @@ def _is_stopped(session: Any) -> bool:
     return bool(session.is_stopped) if _is_connect(session) else session.sparkContext._jsc is None
 
 
-def _own(session: Any) -> Any:
-    """A copy of a session with everhold's settings.
+def _own(session: Any, *, is_mine: bool) -> Any:
+    """A copy of a session with everhold's settings; itself if nobody else has it.
 
     Raises:
         HoldoutRejected: If it cannot be copied and has other settings.
     """
-    if not _is_connect(session):
+    if is_mine:
+        copy = session
+    elif not _is_connect(session):
         copy = type(session)(session.sparkContext, session._jsparkSession.cloneSession())
     elif hasattr(session, "cloneSession"):  # from PySpark 4.1 on
+        _ = session.version  # the server knows of a session when it is first used, and clones only those
         copy = session.cloneSession()
     else:
-        for name, value in _SETTINGS.items():
-            if session.conf.get(name).lower() != value.lower():
-                raise HoldoutRejected(
-                    f"the session of Spark has another setting of {name}; expected {value}; nothing was created; set "
-                    "it, or take PySpark 4.1 or later, whose sessions can be copied"
-                )
-        return session
-    for name, value in _SETTINGS.items():
+        if other := _other_settings(session):
+            wanted = ", ".join(f"{name} = {value}" for name, value in other.items())
+            raise HoldoutRejected(
+                f"the session of Spark has other settings than everhold counts with; expected {wanted}; nothing was "
+                "created; set them, or take PySpark 4.1 or later, whose sessions can be copied"
+            )
+        copy = session
+    for name, value in _other_settings(copy).items():
         copy.conf.set(name, value)
     return copy
+
+
+def _other_settings(session: Any) -> dict[str, str]:
+    """What has to be set, and is not; Spark warns of some that are set in vain."""
+    return {name: value for name, value in _SETTINGS.items() if session.conf.get(name).lower() != value.lower()}
 
 
 def _address_of(session: Any) -> str:

@@ -219,7 +219,7 @@ def _is_condition(value: AnyValue) -> bool:
 def _counted(values: Sequence[AnyValue], source: str, position: str | None, unit: int, dialect: Dialect) -> str:
     """A sub-select with what `_totals` adds up; its names are not those of the sums, which some engines mix up."""
     names = "v" if dialect.padded else "g"
-    rows = _rows(values, source, position=position, unit=unit, dialect=dialect, counted=not dialect.padded, names=names)
+    rows = _rows(values, source, position=position, unit=unit, dialect=dialect, counted=True, names=names)
     return f"({rows})" if dialect.padded else f"({rows}) AS r"
 
 
