@@ -30,7 +30,7 @@ from everhold.sealing.time_limits import TimeLimits
 from everhold.values.expressions.dialects import DUCKDB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -121,6 +121,10 @@ class Embedded:
     def reading(self) -> AbstractContextManager[None]:
         """See `Engine.reading`: what tells one state of the file from another is compared before and after."""
         return self._unchanged()
+
+    def pinned(self, facts: Mapping[str, Any]) -> Embedded:
+        """See `Engine.pinned`: a file keeps no earlier times."""
+        return self
 
     def contents(self, key: str = "") -> str:
         """See `Engine.contents`: the SHA-256 of the file."""

@@ -17,11 +17,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 __all__ = ["CLICKHOUSE", "DUCKDB", "POSTGRESQL", "SPARK", "Dialect", "dialect_named"]
 
+_TYPES = MappingProxyType({
+    "double": "DOUBLE PRECISION", "bigint": "BIGINT", "decimal": "DECIMAL(15, 2)", "text": "VARCHAR",
+    "boolean": "BOOLEAN", "timestamp": "TIMESTAMP", "date": "DATE", "instant": "TIMESTAMP WITH TIME ZONE",
+})  # fmt: skip
 _HARMLESS = re.compile(r"[\w .,:;/+*=<>()-]*", re.ASCII)
 
 
@@ -38,7 +43,7 @@ class Dialect:
         text: A column of texts, compared by code points.
         time: A column of times as a double, seconds since 1970 in UTC; null where it is infinite.
         shown: Any column as a text, to be compared for being equal only.
-        finite: A literal double; ``infinite`` is infinity.
+        finite: A literal double; ``infinite`` is infinity, ``nan`` no number.
         plain_text: A literal text of harmless signs in quotes; ``any_text`` any other, from its signs with quotes
             doubled (``{0}``), its bytes in hex (``{1}``), or its signs with backslashes doubled, too (``{2}``).
         null: A missing value of a kind, ``{0}`` is the type of the column.
@@ -56,6 +61,8 @@ class Dialect:
         random: A double from 0 to below 1, drawn for each row.
         sha256: SHA-256 of a text in UTF-8, in hex.
         in_order: An aggregate: texts (``{0}``) in the order of others (``{1}``), with commas between them.
+        types: Names of types of columns; ``instant`` is a time with a zone.
+        years: The first and the last year that a column of dates can have.
         fence: What keeps sub-selects apart that would be merged otherwise, so that shared parts would be repeated.
         closing: What ends a statement.
         raises: Whether doubles that become too large or too small are errors.
@@ -79,6 +86,7 @@ class Dialect:
     shown: str = "CAST({0} AS VARCHAR)"
     finite: str = "CAST('{0}' AS DOUBLE PRECISION)"
     infinite: str = "CAST('Infinity' AS DOUBLE PRECISION)"
+    nan: str = "CAST('NaN' AS DOUBLE PRECISION)"
     plain_text: str = "'{0}'"
     any_text: str = "'{0}'"
     null: str = "CAST(NULL AS {0})"
@@ -104,6 +112,8 @@ class Dialect:
     random: str = "random()"
     sha256: str = "sha256({0})"
     in_order: str = "string_agg({0}, ',' ORDER BY {1})"
+    types: Mapping[str, str] = field(default_factory=lambda: _TYPES, hash=False)
+    years: tuple[int, int] = (1, 9999)
     fence: str = ""
     closing: str = ""
     raises: bool = False
@@ -123,6 +133,8 @@ class Dialect:
             template = self.plain_text if _HARMLESS.fullmatch(value) else self.any_text
             signs = value.replace("'", "''")
             return template.format(signs, value.encode().hex(), signs.replace("\\", "\\\\"))
+        if math.isnan(value):
+            return self.nan
         if math.isinf(value):
             return self.infinite if value > 0 else f"(-{self.infinite})"
         return self.finite.format(repr(value)) if value >= 0 or "'" in self.finite else f"(-{self.literal(-value)})"
@@ -177,6 +189,7 @@ POSTGRESQL = Dialect(
     shown="{0}::text",
     finite="'{0}'::float8",
     infinite="'Infinity'::float8",
+    nan="'NaN'::float8",
     any_text="E'{2}'",
     double="float8",
     string="text",
@@ -184,6 +197,7 @@ POSTGRESQL = Dialect(
     whole="floor({0})::bigint",
     wide="({0})::numeric",
     sha256="encode(sha256(convert_to({0}, 'UTF8')), 'hex')",
+    types=MappingProxyType({**_TYPES, "text": "text"}),
     fence=" OFFSET 0",
     raises=True,
 )  # fmt: skip
@@ -202,6 +216,7 @@ SPARK = Dialect(
     shown="CAST({0} AS STRING)",
     finite="{0}D",
     infinite="CAST('Infinity' AS DOUBLE)",
+    nan="CAST('NaN' AS DOUBLE)",
     any_text="CAST(X'{1}' AS STRING)",
     double="DOUBLE",
     string="STRING",
@@ -216,6 +231,9 @@ SPARK = Dialect(
     random="rand()",
     sha256="sha2({0}, 256)",
     in_order="array_join(transform(array_sort(collect_list(struct({1} AS i, {0} AS x))), s -> s.x), ',')",
+    types=MappingProxyType(
+        {**_TYPES, "double": "DOUBLE", "text": "STRING", "timestamp": "TIMESTAMP_NTZ", "instant": "TIMESTAMP"}
+    ),
 )  # fmt: skip
 
 CLICKHOUSE = Dialect(
@@ -228,6 +246,7 @@ CLICKHOUSE = Dialect(
     shown="toString({0})",
     finite="{0}",
     infinite="inf",
+    nan="nan",
     any_text="unhex('{1}')",
     null="CAST(NULL AS Nullable({0}))",
     double="Float64",
@@ -246,6 +265,12 @@ CLICKHOUSE = Dialect(
     count="countIf({0})",
     sum="(toInt128(sum(bitShiftRight({0}, {1}))) * {3} + toInt128(sum(bitAnd({0}, {2}))))",
     random="randCanonical()",
+    types=MappingProxyType(
+        {"double": "Nullable(Float64)", "bigint": "Nullable(Int64)", "decimal": "Nullable(Decimal(15, 2))",
+         "text": "Nullable(String)", "boolean": "Nullable(Bool)", "timestamp": "Nullable(DateTime64(6, 'UTC'))",
+         "date": "Nullable(Date32)", "instant": "Nullable(DateTime64(6, 'Asia/Tokyo'))"}
+    ),
+    years=(1900, 2299),
     # otherwise shared parts of nested branches are computed again and again, 2^15 times in one test
     closing=" SETTINGS short_circuit_function_evaluation = 'disable'",
     sha256="lower(hex(SHA256({0})))",
