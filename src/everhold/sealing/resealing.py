@@ -203,6 +203,7 @@ def same_rows(
         others: All holdouts that the storage has.
         staging: Where the rows can be brought, if they stay in an engine.
     """
+
     def picture(key: str | None) -> Content:
         if staging is None:
             return Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key)
