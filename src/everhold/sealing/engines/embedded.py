@@ -196,6 +196,7 @@ def locked_connection(
     file = str(path.resolve())
     settings = {
         "python_enable_replacements": "false",
+        "enable_progress_bar": "false",  # how far it has come is not ours to show, and the screen not its own
         "autoload_known_extensions": "false",
         "autoinstall_known_extensions": "false",
         "allow_community_extensions": "false",
