@@ -22,6 +22,7 @@ from everhold import (
 from everhold.engines import Predictions
 from everhold.questions.difference import difference
 from everhold.sealing import joined
+from everhold.wire.questions import written
 
 IDS = np.arange(ROWS) + 7
 SEALED = pd.DataFrame({**rows(0), "id": IDS})
@@ -180,10 +181,22 @@ def test_tables_that_cannot_be_joined_are_refused(holdout, tmp_path):
         holdout.ask(risk(Predictions("models", "q"), lambda said, true: abs(said - true), high=1))
     with pytest.raises(QueryRejected, match=r"stay in a table of the engine|privacy_budget"):
         holdout.ask(auc(Predictions("models", "q"), positives=100, negatives=100))
+    with pytest.raises(QueryRejected, match="a guess of your own"):
+        holdout.ask(accuracy(LABELS, training=Predictions("models", "m1")))
+    with pytest.raises(QueryRejected, match="read where the rows are"):
+        written(accuracy(Predictions("models", "m1")))
     for row_id, words in (("id", r"in a file of their own.*predictions_in"), (None, r"created with row_id=")):
         wish = {**WISH, "row_id": row_id, "mechanism": "gaussian", "name": f"by {row_id}"}
         with create(tmp_path, holdout=SEALED, **wish) as of_a_file, pytest.raises(QueryRejected, match=words):
             of_a_file.ask(accuracy(Predictions("models", "m1")))
+
+
+def test_what_keeps_predictions_takes_none_that_stay_elsewhere(tmp_path, pond):
+    with (
+        create(tmp_path, holdout=pond, **WISH) as holdout,
+        pytest.raises(QueryRejected, match="gates and competitions"),
+    ):
+        holdout.gate(accuracy, champion=Predictions("models", "m1"))
 
 
 @pytest.mark.parametrize("change", ["UPDATE models SET m1 = 1 - m1", "INSERT INTO models SELECT * FROM models"])
