@@ -1,4 +1,4 @@
-"""Predictions in a table of the engine: joined there by id, known by a digest, and checked before anything is charged."""
+"""Predictions in a table of the engine: joined there by id, known by a digest, checked before anything is charged."""
 
 import duckdb
 import numpy as np
@@ -22,6 +22,7 @@ from everhold import (
 from everhold.engines import Predictions
 from everhold.questions.difference import difference
 from everhold.sealing import joined
+from everhold.wire.questions import written
 
 IDS = np.arange(ROWS) + 7
 SEALED = pd.DataFrame({**rows(0), "id": IDS})
@@ -178,14 +179,24 @@ def test_tables_that_cannot_be_joined_are_refused(holdout, tmp_path):
         holdout.ask(accuracy(Predictions("Sealed", "late")))
     with pytest.raises(QueryRejected, match="stay in a table of the engine"):
         holdout.ask(risk(Predictions("models", "q"), lambda said, true: abs(said - true), high=1))
-    with pytest.raises(QueryRejected, match="stay in a table of the engine|privacy_budget"):
+    with pytest.raises(QueryRejected, match=r"stay in a table of the engine|privacy_budget"):
         holdout.ask(auc(Predictions("models", "q"), positives=100, negatives=100))
-    with create(tmp_path, name="file", holdout=SEALED, mechanism="gaussian", **WISH) as of_a_file:
-        with pytest.raises(QueryRejected, match=r"in a file of their own.*predictions_in"):
+    with pytest.raises(QueryRejected, match="a guess of your own"):
+        holdout.ask(accuracy(LABELS, training=Predictions("models", "m1")))
+    with pytest.raises(QueryRejected, match="read where the rows are"):
+        written(accuracy(Predictions("models", "m1")))
+    for row_id, words in (("id", r"in a file of their own.*predictions_in"), (None, r"created with row_id=")):
+        wish = {**WISH, "row_id": row_id, "mechanism": "gaussian", "name": f"by {row_id}"}
+        with create(tmp_path, holdout=SEALED, **wish) as of_a_file, pytest.raises(QueryRejected, match=words):
             of_a_file.ask(accuracy(Predictions("models", "m1")))
-    with create(tmp_path, name="no ids", holdout=SEALED, mechanism="gaussian", **{**WISH, "row_id": None}) as no_ids:
-        with pytest.raises(QueryRejected, match=r"created with row_id="):
-            no_ids.ask(accuracy(Predictions("models", "m1")))
+
+
+def test_what_keeps_predictions_takes_none_that_stay_elsewhere(tmp_path, pond):
+    with (
+        create(tmp_path, holdout=pond, **WISH) as holdout,
+        pytest.raises(QueryRejected, match="gates and competitions"),
+    ):
+        holdout.gate(accuracy, champion=Predictions("models", "m1"))
 
 
 @pytest.mark.parametrize("change", ["UPDATE models SET m1 = 1 - m1", "INSERT INTO models SELECT * FROM models"])
@@ -200,7 +211,7 @@ def test_a_table_that_changes_before_the_sums_is_noticed(holdout, pond, monkeypa
 
 
 def test_no_row_counts_twice_however_often_its_id_is_there(exact, pond, monkeypatch):
-    """Without the grouping by id the sum would grow with the lines of one row, and with it what it tells of that row."""
+    """Without the grouping by id a row would count once for each of its lines, and so would what is told of it."""
     beside = joined.JoinedTable.beside
 
     def while_doubled(*given, **named):
