@@ -29,6 +29,7 @@ _HOMES = {
         "Subsampling Thresholdout"
     ),
     "everhold.planning": "Plan least_step plan queries_allowed rows_needed",
+    "everhold.questions.prediction_columns": "predictions_in",
 }
 """Where the public names live, beside the kinds of questions; one is imported when it is first used.
 

@@ -59,6 +59,7 @@ from everhold.questions.metrics import error as error
 from everhold.questions.moments import correlation as correlation
 from everhold.questions.moments import covariance as covariance
 from everhold.questions.moments import variance as variance
+from everhold.questions.prediction_columns import predictions_in as predictions_in
 from everhold.questions.quantile import quantile as quantile
 from everhold.questions.ranking_scores import auc as auc
 from everhold.questions.ranking_scores import f1 as f1

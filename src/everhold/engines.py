@@ -19,14 +19,18 @@ if TYPE_CHECKING:
     from everhold.sealing.engines.clickhouse import ClickHouse
     from everhold.sealing.engines.database import Database
     from everhold.sealing.engines.spark import Spark
+    from everhold.sealing.joined import Predictions
 
-__all__ = ["ENGINE_VARIABLE", "ClickHouse", "Database", "Spark", "engine_at"]
+__all__ = ["ENGINE_VARIABLE", "ClickHouse", "Database", "Predictions", "Spark", "engine_at"]
 
-_HOMES = {"ClickHouse": "clickhouse", "Database": "database", "Spark": "spark"}
+_HOMES = {
+    "ClickHouse": "engines.clickhouse", "Database": "engines.database", "Predictions": "joined",
+    "Spark": "engines.spark",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(f"everhold.sealing.engines.{_HOMES[name]}"), name)
+    globals()[name] = value = getattr(import_module(f"everhold.sealing.{_HOMES[name]}"), name)
     return value

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES
 from everhold.errors import DependenceError, HoldoutRejected, QueryRejected
+from everhold.ledger.tally import ABOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,9 +36,6 @@ SEALED: Final = "sealed"
 PUBLIC: Final = "public"
 FEATURES = (SEALED, PUBLIC)
 """What may be declared of the features."""
-
-ABOUT = "about"
-"""Field of an entry's description, beside what identifies the question: it is about predictions by position."""
 
 _SERIES = (
     "once the features are known, the labels of such rows no longer follow the declared law; what holds for the rows "

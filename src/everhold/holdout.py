@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -28,7 +27,7 @@ from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.asking.standings import certified_competition, leaderboard
 from everhold.asking.submissions import Contest, check_metric
-from everhold.asking.unsealing import disclosed, losing_their_promise, unseal
+from everhold.asking.unsealing import disclosed, disclosed_at, losing_their_promise, unseal
 from everhold.boundary import errors_leave_frames_behind
 from everhold.dependence import DependenceModel
 from everhold.display import Facts, html_bar, html_sentences, html_table
@@ -866,6 +865,9 @@ class Holdout:
     ) -> Certificate:
         """What is promised, for which rows and why, and what was asked and spent so far; signed by the steward.
 
+        The whole ledger is checked first. Of one with more than 20,000 entries those are read again that came after the
+        latest checkpoint, which this and ``everhold ledger verify`` leave behind; then the certificate says so.
+
         Args:
             answers: What the first page shows, by the name that it gets there: ``{"model B": answer}``. An answer, the
                 question itself (also one that is made of several), or its id in the transcript: ``sequence`` or
@@ -888,17 +890,13 @@ class Holdout:
         with progress("certifying"):
             if self._engine is not None:
                 check_pinned(self._engine, desk.record.configuration, desk.key)
-            check_unaltered(desk.store, desk.record.name, head, seal_key=desk.key.seal_key)
-            every = desk.entries(head.sequence)
-        asked = [
-            (entry.answer["source"], ABOUT in entry.description)
-            for entry in every if entry.answer["source"] not in ACTS
-        ]  # fmt: skip
+            checked = check_unaltered(desk.store, desk.record.name, head, seal_key=desk.key.seal_key)
+            told = disclosed_at(desk, checked.tally.unsealing)
         return make_certificate(
-            desk.record, mechanism=desk.mechanism, head=head, sources=Counter(source for source, _ in asked),
-            by_position=sum(by_position for _, by_position in asked), key=desk.key,
-            also_sealed_as=also_sealed_as(desk.store, desk.record), unsealed=len(disclosed(every)),
-            gates=certified_gates(head.accounts, every), answers=chosen_answers(desk, answers, every),
+            desk.record, mechanism=desk.mechanism, head=head, tally=checked.tally, since=checked.since, key=desk.key,
+            also_sealed_as=also_sealed_as(desk.store, desk.record),
+            gates=certified_gates(head.accounts, checked.tally.promotions),
+            answers=chosen_answers(desk, answers, last=head.sequence, told=told),
             competition=None if self._competition is None else certified_competition(self._contest()),
             timestamp=stamper,
         )  # fmt: skip

@@ -3,11 +3,13 @@
 import copy
 import functools
 import json
+from collections import Counter
 from datetime import UTC, datetime
 
 from everhold.certificate import make_certificate
 from everhold.certificate.document import digest, signed_message
 from everhold.ledger import Head, HoldoutRecord
+from everhold.ledger.tally import Tally
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.sealing.configuration import bound_state
 from everhold.sealing.keys import StewardKey
@@ -67,8 +69,7 @@ def make_sample(
         HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration),
         mechanism=mechanism,
         head=Head(5, released, "ef" * 32, "ab" * 32, bound_state(state, configuration)),
-        sources={"training": 5 - released, "holdout": released},
-        by_position=by_position,
+        tally=Tally(Counter(training=5 - released, holdout=released), by_position=by_position),
         key=key,
         answers=answers,
         timestamp=timestamp,

@@ -1,4 +1,5 @@
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -50,6 +51,23 @@ def test_a_ledger_can_be_held_against_an_earlier_certificate(tmp_path, rows):
         for head in (unused.ledger_head, certificate.ledger_head):
             assert verify(store, "study", seal_key=None, expected_head=head).ok
         assert not verify(store, "study", seal_key=None, expected_head=(1, "0" * 64)).ok
+
+
+def test_of_a_long_ledger_it_says_from_where_on_entries_were_read(tmp_path, rows, monkeypatch):
+    monkeypatch.setattr(sys.modules[verify.__module__], "READ_AGAIN", 3)
+    with everhold.Holdout.create(tmp_path / "study.db", "study", **rows, queries=50, overfits=2) as holdout:
+        for minutes in range(4):
+            holdout.ask(f"delay > {minutes}")
+        whole = holdout.certificate()
+        holdout.ask("delay > 15")
+        later = holdout.certificate({"the last": 5, "the first": 1})
+    assert "checkpoint" not in whole.to_dict()["ledger_head"]
+    assert later.to_dict()["ledger_head"]["checkpoint"]["sequence"] == 4
+    assert later.to_dict()["account"]["asked"] == 5
+    assert "Entries up to number 4 were checked before" in later.to_html()
+    assert "checked before" not in whole.to_html()
+    later.save(tmp_path / "later.json")
+    assert verify_certificate(tmp_path / "later.json", public_key=later.public_key).ok
 
 
 def test_a_holdout_without_training_rows_has_a_certificate(tmp_path, rows):

@@ -146,6 +146,8 @@ LIES = [
     (("account", "charged"), 0, "what was charged"),
     (("account", "left"), {"questions": 9, "overfits": 9}, "what is left"),
     (("ledger_head", "sequence"), 9, "counts of questions"),
+    (("ledger_head", "checkpoint"), {"sequence": 6, "made_at": "2026-11-22T10:00:00+00:00"}, "not one of the entries"),
+    (("ledger_head", "checkpoint"), {"sequence": 0, "made_at": "2026-11-22T10:00:00+00:00"}, "not one of the entries"),
     (("account", "lost"), {"recoveries": 0, "questions": 0, "charges": 0}, "no act of the steward"),
     (("account", "allotments"), {"acts": 0, "analysts": []}, "no act of the steward"),
     (("rows", "columns"), [], "rows have no columns"),

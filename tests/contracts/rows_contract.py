@@ -92,8 +92,9 @@ class RowsContract:
 
     @pytest.mark.parametrize("unit", UNITS)
     def test_totals_are_the_same_integers(self, here, there, unit):
+        drifting = mean("share + x / 90", low=0, high=1)
         bound = [
-            *asked(*TEXTS, difference(TEXTS[2], mean('share + x / 90', low=0, high=1)), difference("x > 9", "share > 0.5")),
+            *asked(*TEXTS, difference(TEXTS[2], drifting), difference("x > 9", "share > 0.5")),
             joined("within", TEXTS[2], TEXTS[1]),
         ]  # fmt: skip
         assert np.array_equal(there.totals(bound, unit=unit), here.totals(bound, unit=unit))

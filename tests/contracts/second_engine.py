@@ -1,4 +1,4 @@
-"""An engine that is not the embedded one, for tests: DuckDB on a file without positions, which counts what it is told."""
+"""An engine that is not the embedded one, for tests: DuckDB on a file without positions, which lists its statements."""
 
 import threading
 

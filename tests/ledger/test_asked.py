@@ -1,5 +1,6 @@
 """Somebody who may do everything in the database, while processes run that remember which questions were asked."""
 
+import hashlib
 import sqlite3
 
 import pytest
@@ -10,6 +11,7 @@ from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger import LedgerStore, verify
 from everhold.ledger.asked import Asked
 from everhold.ledger.head_file import HeadFile
+from everhold.ledger.records import Head
 
 
 @pytest.fixture
@@ -198,3 +200,24 @@ def test_an_answer_whose_commit_was_lost_is_charged_once(ledger, committed, monk
             asked(ledger, 6)
     assert [(c.charged, c.repeated) for c in asked(ledger, 6)] == [(0, True) if committed else (1, False)]
     assert ledger.head().charged == 6
+
+
+def head_after(fingerprints):
+    return Head(len(fingerprints), 0, "", hashlib.sha256("".join(fingerprints).encode()).hexdigest(), {})
+
+
+@pytest.mark.parametrize("many", [1, 3, 50_000])
+def test_all_are_remembered_however_they_are_kept(monkeypatch, many):
+    """Sorted, waiting in a set, or both; also fingerprints that end in zeros, which NumPy leaves out."""
+    monkeypatch.setattr("everhold.ledger.asked._MANY", many)
+    every = [question(1).fingerprint, "ab" + 62 * "0", 64 * "0", question(2).fingerprint, 62 * "f" + "00"]
+    asked = Asked()
+    for count in range(1, len(every) + 1):
+        asked = asked.up_to(head_after(every[:count]), every[count - 1])
+        assert [fingerprint in asked for fingerprint in every] == [True] * count + [False] * (len(every) - count)
+    whole = Asked().up_to(head_after(every), "".join(every))
+    assert all(fingerprint in whole for fingerprint in every)
+    assert question(3).fingerprint not in whole
+    assert "abc" + 61 * "0" not in whole
+    assert Asked().up_to(head_after(every), "".join(reversed(every))) is None
+    assert asked.up_to(head_after(every), every[0]) is None

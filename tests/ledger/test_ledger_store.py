@@ -209,7 +209,7 @@ def test_reading_does_not_hold_up_a_writer_nor_see_half_a_batch(url, record):
     with LedgerStore.open(url, patience=0.0) as other, other.snapshot("study") as snapshot:
         with LedgerStore.open(url, patience=0.0) as writer:
             ask(writer, record, 1, 2)
-        assert list(snapshot.entries) == []
+        assert list(snapshot.entries()) == []
         assert other.head(record.id).sequence == 2
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import traceback
 
 import duckdb
@@ -126,3 +129,13 @@ def test_the_time_limit_stops_a_long_statement(engine):
     with pytest.raises(EverholdError, match="enough memory and time"):
         fetched(engine, endless, max_seconds=0.1)
     assert fetched(engine, f"SELECT sum(x) FROM {SEALED}") == [(10,)]  # and it is ready for the next one
+
+
+def test_an_interrupt_is_one_and_the_engine_is_ready_again(engine):
+    endless = "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        fetched(engine, endless)
+    timer.join()
+    assert fetched(engine, f"SELECT sum(x) FROM {SEALED}") == [(10,)]

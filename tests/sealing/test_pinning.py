@@ -9,7 +9,7 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pytest
-from pond_samples import PASSWORD, Pond, poured, secrets_in, served, stirred
+from pond_samples import PASSWORD, Pond, poured, secrets_in, served, stirred, tried_before
 
 import everhold as eh
 from everhold.engines import ENGINE_VARIABLE
@@ -17,6 +17,8 @@ from everhold.errors import HoldoutRejected, IntegrityError, Unavailable
 from everhold.ledger import LedgerStore
 from everhold.sealing.backup import backup, restore
 from everhold.sealing.engines.connecting import engine_at
+
+__all__ = ["tried_before"]
 
 
 def flights(count, first=0):
@@ -57,7 +59,8 @@ CHANGES = {
     "a column renamed": ["ALTER TABLE sealed RENAME COLUMN delay TO late"],
     "a column added": ["ALTER TABLE sealed ADD COLUMN more INT"],
     "dropped": ["DROP TABLE sealed"],
-    "another table": ["ALTER TABLE sealed RENAME TO kept", "CREATE TABLE sealed AS SELECT id, -delay AS delay FROM kept"],
+    "another table": ["ALTER TABLE sealed RENAME TO kept",
+                      "CREATE TABLE sealed AS SELECT id, -delay AS delay FROM kept"],
     "a view of other rows": ["ALTER TABLE sealed RENAME TO kept",
                              "CREATE VIEW sealed AS SELECT * FROM kept WHERE id <> 7"],
 }  # fmt: skip

@@ -3,8 +3,17 @@
 import json
 import stat
 
+import pandas as pd
 import pytest
+from pond_samples import PASSWORD, poured, served, tried_before
 from service_samples import ADA, API, BOB, EVE, STEWARD, STUDY, as_csv, form, left_behind, opened, rows, seal, serving
+
+from everhold.engines import ENGINE_VARIABLE
+from everhold.holdout import Holdout
+from everhold.service.open_holdouts import OpenHoldouts
+from everhold.service.visitors import Role, Visitor
+
+__all__ = ["tried_before"]
 
 HOLDOUTS = f"{API}/holdouts"
 
@@ -61,6 +70,25 @@ def test_an_upload_lies_in_a_private_folder_beside_the_rows(visiting, tmp_path, 
     monkeypatch.setattr(module, "_named", looking)
     visiting(STEWARD).post(HOLDOUTS, **sealing())
     assert seen == {"0": [0o600, 0o700, 0o700]}
+
+
+def test_rows_that_stay_in_an_engine_are_sealed_where_the_service_runs(visiting):
+    refused = visiting(STEWARD).post(HOLDOUTS, **sealing(engine="postgresql://u:swordfish@db/x", table="t"))
+    assert refused.status_code == 400
+    assert "connections are the operator's business" in refused.text
+    assert "swordfish" not in refused.text
+
+
+def test_a_holdout_whose_rows_stay_in_an_engine_is_found_by_the_environment(tmp_path, monkeypatch):
+    served(monkeypatch)
+    table = poured(tmp_path / "pond.db", "sealed", pd.DataFrame(rows(5)))
+    wish = {"label": "late", "queries": 20, "mechanism": "gaussian", "allow_vacuous": True}
+    Holdout.create(tmp_path / "s.db", "study", holdout=table, **wish).close()
+    monkeypatch.setenv(ENGINE_VARIABLE, f"pond://steward:{PASSWORD}@{table.file}")
+    holdouts = OpenHoldouts(f"sqlite:///{tmp_path / 's.db'}")
+    steward = Visitor(name="steward", role=Role.STEWARD, holdouts=None)
+    assert holdouts.whole("study", steward).status()["engine"]["table"] == "sealed"
+    holdouts.close()
 
 
 REFUSED = {

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import SILENT, Answer
 from everhold.arguments import as_whole, brief, is_text
-from everhold.asking.unsealing import disclosed
 from everhold.errors import QueryRejected
 from everhold.estimand import ABOUT
 from everhold.ledger import Committed
@@ -40,14 +39,15 @@ _MEASURES_OF_PARTS = {"precision": "precision", "recall": "recall"}
 
 
 def chosen_answers(
-    desk: Desk, answers: Mapping[str, Choice] | Sequence[Choice], entries: Sequence[Entry]
+    desk: Desk, answers: Mapping[str, Choice] | Sequence[Choice], *, last: int, told: Mapping[int, Numbers]
 ) -> list[dict[str, Any]]:
     """The facts of the answers that a certificate shows; nothing is asked, and nobody looks at the sealed rows.
 
     Args:
         desk: The holdout at work.
         answers: By the name that each one gets on the certificate; or without names, to be called by their questions.
-        entries: The whole ledger, each entry with its seal checked.
+        last: Number of the last entry that may be shown.
+        told: What was unsealed, by the number of the entry.
 
     Raises:
         QueryRejected: If one of them is not in the ledger, or is no number with an interval.
@@ -63,7 +63,7 @@ def chosen_answers(
         raise ValueError(
             f"{len(named):,} answers are chosen; expected at most {MOST_CHOSEN}; choose the ones that count"
         )
-    shelf = _Shelf(desk, entries)
+    shelf = _Shelf(desk, last, told)
     facts = [{"name": _checked_label(name), **shelf.found(choice)} for name, choice in named]
     facts = [{**fact, "name": fact["name"] or fact["asked"]} for fact in facts]
     for field in ("name", "question"):
@@ -88,10 +88,11 @@ def _checked_label(name: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Shelf:
-    """The ledger's entries, to take answers from."""
+    """The ledger's entries, to take answers from, each with its seal checked."""
 
     desk: Desk
-    entries: Sequence[Entry]
+    last: int
+    told: Mapping[int, Numbers]
 
     def found(self, choice: Choice) -> dict[str, Any]:
         """The facts of one answer."""
@@ -105,18 +106,24 @@ class _Shelf:
         return self._of_question(choice)  # type: ignore[arg-type]  # what is no question is refused there
 
     def _numbered(self, number: int) -> Entry:
-        if not 1 <= number <= len(self.entries):
+        found = [*self.desk.ledger.entries(number - 1, 1)] if 1 <= number <= self.last else []
+        if not found:
             raise QueryRejected(
-                f"the ledger has no entry {brief(number)}; expected one from 1 to {len(self.entries):,}, the "
+                f"the ledger has no entry {brief(number)}; expected one from 1 to {self.last:,}, the "
                 f"'sequence' of the transcript; {_SIGNED_NOTHING}"
             )
-        return self.entries[number - 1]
+        return found[0]
+
+    def _asked(self, question: str) -> Entry | None:
+        """The entry of a question, by its whole fingerprint."""
+        entry = self.desk.find(question)
+        return entry if entry is not None and entry.sequence <= self.last else None
 
     def _hashed(self, text: str) -> Entry | None:
         """The entry whose question begins so; None where the text is no beginning of a hash."""
         if not re.fullmatch(f"[0-9a-f]{{{_SHORTEST_HASH},64}}", text):
             return None
-        found = [entry for entry in self.entries if entry.question.startswith(text)]
+        found = [entry for entry in self.desk.ledger.beginning_with(text) if entry.sequence <= self.last]
         if len(found) != 1:
             raise QueryRejected(
                 f"the id {text!r} is that of {len(found)} entries; expected the 'question' of one line of the "
@@ -126,7 +133,7 @@ class _Shelf:
 
     def _of_answer(self, answer: Answer) -> dict[str, Any]:
         """An answer that somebody holds: the ledger's numbers, in the direction in which that one reads."""
-        entry = next((entry for entry in self.entries if entry.question == answer.question), None)
+        entry = self._asked(answer.question)
         if entry is None:
             raise QueryRejected(
                 "the answer is no single entry of this ledger: it was refused, belongs to another holdout, or its "
@@ -157,7 +164,7 @@ class _Shelf:
         reading = reading or self._reading(entry)
         step, answer = self.desk.mechanism.row_step, entry.answer
         numbers = reading.in_units(answer["value"], answer["low"], answer["high"], row_step=step)
-        sealed = disclosed(self.entries).get(entry.sequence)
+        sealed = self.told.get(entry.sequence)
         return _fact(
             [entry], numbers, reading.in_units(*sealed or (None, None, None), row_step=step), entry.question,
             measure=reading.measure, asked=entry.description["shown"], source=answer["source"],
@@ -171,16 +178,16 @@ class _Shelf:
                 f"{brief(question)} has no single number with an interval; expected a mean, or what is made of means; "
                 f"of a histogram choose single answers; {_SIGNED_NOTHING}"
             )
-        by_question, told = {entry.question: entry for entry in self.entries}, disclosed(self.entries)
-        missing = [line for line in ready.asked if line.fingerprint not in by_question]
-        if missing:
+        found = [self._asked(line.fingerprint) for line in ready.asked]
+        entries = [entry for entry in found if entry is not None]
+        if None in found:
+            missing = ready.asked[found.index(None)].description["shown"]
             raise QueryRejected(
-                f"{brief(missing[0].description['shown'])} was not asked yet, and only answers of the ledger can be "
-                f"shown; expected a question that was asked; ask it first; {_SIGNED_NOTHING}"
+                f"{brief(missing)} was not asked yet, and only answers of the ledger can be shown; expected a question "
+                f"that was asked; ask it first; {_SIGNED_NOTHING}"
             )
-        entries = [by_question[line.fingerprint] for line in ready.asked]
         answer: Answer = ready.result(
-            Told([_committed(entry, told.get(entry.sequence)) for entry in entries], {}, "", None)
+            Told([_committed(entry, self.told.get(entry.sequence)) for entry in entries], {}, "", None)
         )
         return _fact(
             entries, (answer.value, answer.low, answer.high), (answer.sealed, answer.sealed_low, answer.sealed_high),

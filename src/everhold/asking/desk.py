@@ -51,7 +51,7 @@ CLOSED_STUDY = (
 """What is said to whoever asks a new question, or allots, after the end."""
 
 _SURPRISES = 20  # latest ones that guesses may learn from
-_IN_ONE_TRANSACTION = 256  # new entries: other writers wait that long, and as much is kept where somebody interrupts
+_IN_ONE_TRANSACTION = 1_000  # new entries: other writers wait that long, and as much is kept where somebody interrupts
 
 _REFUSED = "what is left of the budget does not surely pay for the question; nothing was charged; seal new rows"
 
@@ -86,9 +86,9 @@ class Desk:
         """Answer a question: its entries in order, as far as public state says that they are surely paid for.
 
         How many are surely paid for may depend on what the first of them are charged, so it is asked in rounds, each
-        one transaction; mostly one is enough. If the next entry is paid for, the sealed rows are looked at for as many
-        as `Ready.at_once` says: an engine adds up very many in one pass. What is refused after all is forgotten.
-        Whoever interrupts it has the rounds until then, each entry answered and charged, or neither.
+        one transaction; mostly one is enough. Whoever interrupts it keeps the rounds until then; each entry is answered
+        and charged, or neither. Where a pass over the rows costs much, in an engine elsewhere, what may still be
+        answered is looked at in the same pass, for the rounds to come; what is refused then is forgotten.
 
         Args:
             ready: The question.
@@ -102,9 +102,9 @@ class Desk:
         looked, seen, data, turn = list[int](), None, None, [0]
         with progress("asking", len(entries)) as line:
             while turn and None in entries:
-                order, new, turn = self._next_turn(ready, entries)
+                order, turn, ahead = self._next_turn(ready, entries)
                 if not {*turn} <= {*looked}:
-                    looked = new[: max(ready.at_once, len(turn))]
+                    looked = ahead
                     seen = ready.look(self.sealed, looked)
                 with self.ledger.writing([self._signed(ready.asked[place]) for place in order]) as page:
                     self._answer(ready, order, page, looked if turn else [], seen)
@@ -132,9 +132,9 @@ class Desk:
     def _next_turn(
         self, ready: Ready[Any], entries: Sequence[Committed | None]
     ) -> tuple[list[int], list[int], list[int]]:
-        """Places of the entries of the next transaction, of all that are new, and of those of them that have a turn.
+        """Places of the entries of the next transaction, of those that have a turn there, and of what is looked at.
 
-        None has if the next one is not surely paid for.
+        Nothing has a turn, and nothing is looked at, if the next new entry is not surely paid for.
         """
         order: list[int] = []
         first: dict[str, int] = {}
@@ -146,11 +146,15 @@ class Desk:
         new = [place for fingerprint, place in first.items() if fingerprint not in stored]
         accounts = Accounts.from_state(head.state)
         _check_open(accounts, new=len(new))
-        if not self._paid(ready, self.state_from(head.state), accounts, len(new)):
-            return order, new, []
-        turn = new if ready.whole else new[: min(ready.at_once, _IN_ONE_TRANSACTION)]
+        paid = self._paid(ready, self.state_from(head.state), accounts, len(new))
+        most = paid if ready.whole else min(paid, ready.at_once, _IN_ONE_TRANSACTION)
+        ahead = turn = new[:most]
+        if turn and not ready.whole and not self.sealed.engine.embedded:
+            may_be = self.remaining(head.state).get("questions", paid)
+            ahead = new[: max(min(may_be, ready.at_once), most)]
+            turn = ahead[:_IN_ONE_TRANSACTION]
         later = {ready.asked[place].fingerprint for place in new[len(turn) :]}
-        return [place for place in order if ready.asked[place].fingerprint not in later], new, turn
+        return [place for place in order if ready.asked[place].fingerprint not in later], turn, ahead
 
     def _paid(self, ready: Ready[Any], state: State, accounts: Accounts, count: int) -> int:
         """How many of so many new entries are surely paid for, from public state; all or none of a whole."""
@@ -187,7 +191,7 @@ class Desk:
             outcomes += made
         if outcomes:
             made_of = dict(zip((places[row] for row in rows), outcomes, strict=False))
-            after = accounts.into(bound_state(state, self.record.configuration))
+            after = accounts.into({"configuration": self._settings, "mechanism": state.to_dict()})
             page.record(after, [made_of.get(order[index]) for index in page.new])
 
     def _charge(self, accounts: Accounts, made: Sequence[Outcome], *, most: int) -> None:
@@ -270,6 +274,7 @@ class Desk:
             answered=lambda question: self.find(question) is not None,
             sealed_ids=None if (row_id := self.schema.row_id) is None else partial(self.sealed.row_ids, row_id),
             surprises=lambda: [(entry.description, entry.answer) for entry in self.ledger.charged(_SURPRISES)],
+            engine=self.sealed.engine,
         )  # fmt: skip
 
     def head(self) -> Head:
@@ -306,13 +311,39 @@ class Desk:
             )
         return entries
 
+    def charged_entries(self) -> list[Entry]:
+        """All entries that were charged, in order, each with its seal checked.
+
+        Raises:
+            IntegrityError: If one is missing or was altered.
+        """
+        head = self.head()
+        entries = [entry for entry in self.ledger.charged(head.charged) if entry.sequence <= head.sequence]
+        if sum(entry.charged for entry in entries) != head.charged:
+            raise IntegrityError(
+                f"the entries of the ledger do not add up to the {head.charged:,} that were charged; expected all of "
+                "them; verify the ledger and restore a backup"
+            )
+        return entries[::-1]
+
     def state(self) -> State:
         """The mechanism's present state; secret."""
         return self.state_from(self.data())
 
     def state_from(self, data: dict[str, Any]) -> State:
-        """The mechanism's state out of the ledger's."""
-        return state_from(data, self.record.configuration)
+        """The mechanism's state out of the ledger's.
+
+        Raises:
+            IntegrityError: If the state belongs to other settings of the holdout.
+        """
+        if data.get("configuration") != self._settings:
+            return state_from(data, self.record.configuration)
+        return State.from_dict(data["mechanism"])
+
+    @cached_property
+    def _settings(self) -> str:
+        """What every state of this holdout says of its settings; costly for every answer, as its columns are there."""
+        return str(bound_state(State(), self.record.configuration)["configuration"])
 
     def whole(self, data: dict[str, Any]) -> dict[str, int]:
         """What was there at the beginning, by name as in `remaining`; for an analyst what was allotted to them."""

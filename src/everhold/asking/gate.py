@@ -18,7 +18,8 @@ from everhold.errors import QueryRejected
 from everhold.estimand import about_of
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, PROMOTED, GateAccount
+from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount
+from everhold.ledger.tally import Tally
 from everhold.questions.challenge import (
     Candidate,
     Challenge,
@@ -35,10 +36,9 @@ from everhold.questions.challenge import (
 from everhold.questions.question import MOST_SHOWN, Outdated, Told, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from everhold.asking.desk import Desk
-    from everhold.ledger import Entry
     from everhold.sealing.champions import Champions
 
 __all__ = ["Gate", "certified_gates", "described_gate", "open_gate"]
@@ -113,7 +113,10 @@ class Gate:
 
     def promotions(self) -> list[dict[str, Any]]:
         """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
-        return _promotions(self._desk.entries(self._desk.head().sequence)).get(self._name, [])
+        tally = Tally()
+        for entry in self._desk.charged_entries():  # as every promotion was
+            tally.take(entry.sequence, entry.description, entry.answer)
+        return tally.promotions.get(self._name, [])
 
     def _ready(self, challenger: Candidate, gate: GateAccount) -> Challenge:
         desk, champion = self._desk, self._champions.find(gate.champion)
@@ -155,26 +158,14 @@ def described_gate(gate: GateAccount) -> dict[str, Any]:
     }
 
 
-def certified_gates(accounts: Accounts, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def certified_gates(accounts: Accounts, promotions: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """All gates with their promotions, as a certificate lists them; margins in the metric's units."""
-    promotions = _promotions(entries)
     named = ("gate", "metric", "margin", "limit", "challenges")
     return [
         {**{name: described_gate(gate)[name] for name in named}, "first": gate.first,
          "promotions": promotions.get(gate.name, [])}
         for gate in accounts.gates.by_name.values()
     ]  # fmt: skip
-
-
-def _promotions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
-    """By gate, in order."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for entry in entries:
-        if entry.answer["source"] == PROMOTED:
-            said = entry.description
-            promoted = {"sequence": entry.sequence, "challenger": said["challenger"], "over": said["champion"]}
-            found.setdefault(said["gate"], []).append(promoted)
-    return found
 
 
 def open_gate(

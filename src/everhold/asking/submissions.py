@@ -247,7 +247,7 @@ class Contest:
         gate = Accounts.from_state(self.desk.data()).gates.by_name.get(LEADERBOARD)
         if gate is None:
             return []
-        entries = self.desk.entries(self.desk.head().sequence) if gate.promotions else []
+        entries = self.desk.charged_entries() if gate.promotions else []
         return [gate.first, *(
             entry.description["challenger"] for entry in entries
             if entry.answer["source"] == PROMOTED and entry.description["gate"] == LEADERBOARD

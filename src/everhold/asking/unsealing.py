@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry, Ledger
     from everhold.ledger.envelopes import Numbers
 
-__all__ = ["disclosed", "losing_their_promise", "unseal"]
+__all__ = ["disclosed", "disclosed_at", "losing_their_promise", "unseal"]
 
 _CHANGED_NOTHING = "nothing was told or changed"
 
@@ -112,6 +112,11 @@ def disclosed(entries: Sequence[Entry]) -> dict[int, Numbers]:
         if entry.answer["source"] == UNSEALING:
             told.update({sequence: (mean, low, high) for sequence, mean, low, high in entry.answer[DISCLOSED]})
     return told
+
+
+def disclosed_at(desk: Desk, sequence: int | None) -> dict[int, Numbers]:
+    """What was unsealed by an entry of that number; nothing without one."""
+    return {} if sequence is None else disclosed([*desk.ledger.entries(sequence - 1, 1)])
 
 
 def _result(desk: Desk) -> Unsealed:

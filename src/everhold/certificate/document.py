@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
+    from everhold.ledger.checkpoints import Checkpoint
+    from everhold.ledger.tally import Tally
     from everhold.mechanisms import Mechanism, Promise, State
     from everhold.sealing.keys import StewardKey
 
@@ -175,11 +177,10 @@ def make_certificate(
     *,
     mechanism: Mechanism,
     head: Head,
-    sources: Mapping[str, int],
-    by_position: int,
+    tally: Tally,
     key: StewardKey,
+    since: Checkpoint | None = None,
     also_sealed_as: Sequence[str] = (),
-    unsealed: int = 0,
     gates: Sequence[Mapping[str, Any]] = (),
     answers: Sequence[Mapping[str, Any]] = (),
     competition: Mapping[str, Any] | None = None,
@@ -192,11 +193,10 @@ def make_certificate(
         record: The sealed holdout.
         mechanism: The one that answers.
         head: Where the ledger stands.
-        sources: Number of questions up to the head by the source of their answer.
-        by_position: Number of those about predictions as arrays or files.
+        tally: What the entries up to the head add up to.
         key: The steward's.
+        since: The checkpoint after which entries were read; None if all of them were.
         also_sealed_as: Other holdouts of the same storage with the same rows.
-        unsealed: Number of answers whose sealed numbers were told.
         gates: The gates with all their promotions, as `everhold.asking.gate.certified_gates` gives them.
         answers: Those that the first page shows, as `everhold.asking.chosen.chosen_answers` gives them.
         competition: What `everhold.asking.standings.certified_competition` says, if it is one.
@@ -211,9 +211,7 @@ def make_certificate(
         SUMMARY: {"answers": [dict(answer) for answer in answers]},
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
         **_holdout_facts(record, also_sealed_as),
-        **_account_facts(
-            head, sources, by_position, unsealed, mechanism=mechanism, state=state, gates=gates, competition=competition
-        ),
+        **_account_facts(head, tally, since, mechanism=mechanism, state=state, gates=gates, competition=competition),
         "issue": {
             "software": SOFTWARE,
             "version": software_version(),
@@ -311,9 +309,8 @@ def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, in
 
 def _account_facts(
     head: Head,
-    sources: Mapping[str, int],
-    by_position: int,
-    unsealed: int,
+    tally: Tally,
+    since: Checkpoint | None,
     *,
     mechanism: Mechanism,
     state: State,
@@ -327,20 +324,24 @@ def _account_facts(
         "account": {
             "asked": head.asked,
             "by_source": {
-                **{name: sources.get(name, 0) for name in SOURCES},
-                **{name: sources[name] for name in RARE_SOURCES if sources.get(name)},
+                **{name: tally.sources.get(name, 0) for name in SOURCES},
+                **{name: tally.sources[name] for name in RARE_SOURCES if tally.sources.get(name)},
             },
-            "by_position": by_position,
+            "by_position": tally.by_position,
             "charged": head.charged,
             "left": {name: int(count) for name, count in left.items()},
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
             **({"lost": accounts.lost} if accounts.recoveries else {}),
             **({"labels": state.labels} if state.labels else {}),
-            **({"unsealed": {"acts": accounts.unsealings, "answers": unsealed}} if accounts.closed else {}),
+            **({"unsealed": {"acts": accounts.unsealings, "answers": tally.unsealed}} if accounts.closed else {}),
             **({"gates": [dict(gate) for gate in gates]} if gates else {}),
             **({} if competition is None else {"competition": dict(competition)}),
         },
-        "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
+        "ledger_head": {
+            "sequence": head.sequence,
+            "entry_hash": head.entry_hash,
+            **({} if since is None else {"checkpoint": {"sequence": since.sequence, "made_at": since.made_at}}),
+        },
     }
 
 

@@ -184,6 +184,7 @@ _WORDS_OF_SUMMARY: dict[str, Fits] = {
 }  # fmt: skip
 _engine = _object(kind=_text, table=_text, snapshot=_optional(_text))
 _SOMETIMES: dict[str, dict[str, Fits]] = {
+    "ledger_head": {"checkpoint": _object(sequence=_count, made_at=_text)},
     "rows": {"also_sealed_as": _texts, "engine": _engine},
     "account": {
         "allotments": _object(acts=_count, analysts=_list(_allotted)),

@@ -113,7 +113,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
               items=(*shared, *_labelled(mechanism["parameters"]))),
         Block("theorem", "Why it holds", (theorem["says"],), items=proof),
         _account(document["account"], mechanism["name"]),
-        Block("ledger_head", "Where the ledger stands", (_LEDGER,), items=_labelled(document["ledger_head"])),
+        _where(document["ledger_head"]),
         Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=kept_private),
         Block("not_promised", "What is not promised", bullets=tuple(document["not_promised"]["items"])),
         Block("issue", "Issued", items=issued),
@@ -121,9 +121,22 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     )  # fmt: skip
 
 
+def _where(head: Mapping[str, Any]) -> Block:
+    """Where the ledger stands, and which of its entries were read before."""
+    items = _labelled({name: head[name] for name in ("sequence", "entry_hash")})
+    before = (_CHECKPOINT.format(**head["checkpoint"]),) if "checkpoint" in head else ()
+    return Block("ledger_head", "Where the ledger stands", (_LEDGER, *before), items=items)
+
+
 _LEDGER = (
     "Every question and its exact answer is an entry of the ledger, chained by SHA-256. Whoever keeps this "
     "certificate can show later that no entry up to here was changed or taken away."
+)
+_CHECKPOINT = (
+    "Entries up to number {sequence:,} were checked before, the last of them at {made_at}, and what they add up to was "
+    "kept under the key's seal. For this certificate they were not read again, except for which questions they "
+    "answer; those after them were. The ledger passes through the hash that commits to all of them. Whether each can "
+    "still be read as it was written is what 'everhold ledger verify' checks."
 )
 _ALLOTTED = (
     "The steward let named analysts spend parts of the budget, and the ledger kept them to it. One transcript and one "

@@ -416,6 +416,8 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     acts = allotments["acts"] + lost["recoveries"] + unsealed["acts"] + len(gates) + received
     questions = head["sequence"] - acts + lost["questions"]
     told = sum(account["by_source"].values()) + sum(gate["challenges"] for gate in gates)
+    if not 1 <= head.get("checkpoint", {"sequence": 1})["sequence"] <= max(head["sequence"], 1):
+        yield "the checkpoint is not one of the entries up to the ledger's head"
     if account["asked"] != questions or account["asked"] != told + lost["questions"]:
         yield "the counts of questions do not agree with each other or with the ledger's head"
     kind, queries = MECHANISMS.get(document["mechanism"]["name"]), document["mechanism"]["queries"]

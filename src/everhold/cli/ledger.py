@@ -200,9 +200,7 @@ def _key(folder: Path, record: HoldoutRecord) -> tuple[StewardKey | None, list[s
         return None, [fault.message]
 
 
-def _table_findings(
-    store: LedgerStore, record: HoldoutRecord, key: StewardKey | None
-) -> tuple[bool, list[str]]:
+def _table_findings(store: LedgerStore, record: HoldoutRecord, key: StewardKey | None) -> tuple[bool, list[str]]:
     """Whether rows that stay in an engine could be looked at, and what is wrong with them; settings are checked first.
 
     Their fingerprint is keyed, and says nothing without the key.

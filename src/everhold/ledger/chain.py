@@ -18,12 +18,15 @@ import hashlib
 import hmac
 import json
 from json.encoder import encode_basestring as _quoted  # as the encoder below writes a text
+from typing import Any
 
-__all__ = ["HASHED", "canonical", "entry_hash", "entry_seal", "holdout_hash", "seal_of"]
+__all__ = ["HASHED", "canonical", "canonical_object", "entry_hash", "entry_seal", "holdout_hash", "seal_of"]
 
 HASHED = ("sequence", "question", "description", "answer", "charged", "asked_at", "state_seal", "previous_hash")
 """Fields of an entry that its hash is over, together with ``holdout``, the holdout's identifier."""
 
+_WITHOUT_KEYS = frozenset({str, int, float, bool, type(None)})
+_DECODER = json.JSONDecoder()
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -60,7 +63,23 @@ def _has_text_keys(value: object) -> bool:
         value = value.values()
     elif not isinstance(value, list | tuple):
         return True
-    return all(map(_has_text_keys, value))
+    return all(_has_text_keys(item) for item in value if type(item) not in _WITHOUT_KEYS)
+
+
+def canonical_object(text: object, *, sealed: bool = False) -> dict[str, Any] | None:
+    """The object that a text is the canonical JSON of; None for any other text, and for what is none.
+
+    Args:
+        text: What the ledger holds.
+        sealed: Whether it carries a seal, and so is the text that was written: then nothing is written again.
+    """
+    try:
+        if not isinstance(text, str) or not text.startswith("{"):
+            return None
+        value, end = _DECODER.raw_decode(text)  # what was read has text keys
+        return value if sealed or (end == len(text) and _ENCODER.encode(value) == text) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def holdout_hash(*, holdout: str, name: str, created: str, configuration: str) -> str:

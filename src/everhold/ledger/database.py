@@ -32,14 +32,16 @@ __all__ = [
     "TEXT",
     "VERSION_TABLE",
     "Database",
+    "checkpoints",
     "database_errors",
     "entries",
     "head",
     "holdouts",
     "metadata",
+    "questions_in_order",
 ]
 
-CURRENT_REVISION = "0004"
+CURRENT_REVISION = "0005"
 """The newest migration: a database that says so is opened without loading Alembic."""
 
 VERSION_TABLE = "everhold_version"
@@ -76,6 +78,8 @@ head = sa.Table(
     sqlite_strict=True,
 )
 
+_WAS_CHARGED = sa.text("charged > 0")
+
 entries = sa.Table(
     "entries",
     metadata,
@@ -94,8 +98,32 @@ entries = sa.Table(
     sa.Index(
         "entries_in_order", "holdout_id", "sequence", "question"
     ),  # all questions can be read without their answers
+    sa.Index("entries_charged", "holdout_id", "sequence", sqlite_where=_WAS_CHARGED, postgresql_where=_WAS_CHARGED),
     sqlite_strict=True,
 )
+
+checkpoints = sa.Table(
+    "checkpoints",
+    metadata,
+    sa.Column("holdout_id", TEXT, sa.ForeignKey("holdouts.id"), primary_key=True),
+    sa.Column("sequence", COUNT, nullable=False),
+    sa.Column("content", TEXT, nullable=False),
+    sa.Column("seal", TEXT, nullable=False),
+    sqlite_strict=True,
+)
+
+_QUESTIONS = (
+    sa.select(entries.c.question)
+    .where(
+        entries.c.holdout_id == sa.bindparam("holdout"),
+        entries.c.sequence > sa.bindparam("after"),
+        entries.c.sequence <= sa.bindparam("last"),
+    )
+    .order_by(entries.c.sequence)
+    .subquery()
+)
+_IN_ONE_TEXT = sa.select(sa.func.aggregate_strings(_QUESTIONS.c.question, ""))
+_QUESTIONS_AT_ONCE = 50_000
 
 _REVISION = re.compile("[0-9a-f]{4,12}")
 
@@ -269,6 +297,13 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+
+
+def questions_in_order(connection: sa.Connection, holdout: str, after: int, last: int) -> Iterator[str]:
+    """The fingerprints of the entries after one up to another, joined by the database in long texts."""
+    for start in range(after, last, _QUESTIONS_AT_ONCE):
+        part = {"holdout": holdout, "after": start, "last": min(start + _QUESTIONS_AT_ONCE, last)}
+        yield connection.scalar(_IN_ONE_TEXT, part) or ""
 
 
 def _revision(connection: sa.Connection) -> str | None:

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, literal_column, select, update
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
@@ -21,7 +21,7 @@ from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError, Unav
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.asked import Asked
 from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, seal_of
-from everhold.ledger.database import database_errors, entries, head
+from everhold.ledger.database import database_errors, entries, head, questions_in_order
 from everhold.ledger.envelopes import ENVELOPE, opened, sealed
 from everhold.ledger.head_file import RECOVER, Reached
 from everhold.ledger.records import Committed, Entry, Head, Outcome, Question
@@ -68,12 +68,12 @@ _PAGE = (
 _WANTED = _Listed(bindparam("questions")).table_valued("value")
 _ANSWERED = _ENTRIES.where(_OF_HOLDOUT, entries.c.question.in_(select(_WANTED.c.value)))
 _CHARGED = (
-    _ENTRIES.where(_OF_HOLDOUT, entries.c.charged > 0).order_by(entries.c.sequence.desc()).limit(bindparam("size"))
+    _ENTRIES.where(_OF_HOLDOUT, entries.c.charged > literal_column("0"))  # as the index of these entries says it
+    .order_by(entries.c.sequence.desc())
+    .limit(bindparam("size"))
 )
-_QUESTIONS = (
-    select(entries.c.sequence, entries.c.question)
-    .where(_OF_HOLDOUT, entries.c.sequence > bindparam("after"))
-    .order_by(entries.c.sequence)
+_BEGINNING = _ENTRIES.where(  # whatever follows is a hexadecimal digit
+    _OF_HOLDOUT, entries.c.question >= bindparam("first"), entries.c.question < bindparam("end")
 )
 _HEAD = select(head).where(head.c.holdout_id == bindparam("holdout"))
 _INSERT = insert(entries)
@@ -174,6 +174,16 @@ class Ledger:
             row = connection.execute(_ANSWERED, {"holdout": self.holdout, "questions": json.dumps([question])}).first()
         return None if row is None else self._entry(row)
 
+    def beginning_with(self, text: str) -> list[Entry]:
+        """The entries of all questions whose fingerprint begins so.
+
+        Raises:
+            IntegrityError: If one was altered.
+        """
+        with self.database.transaction() as connection, database_errors():
+            rows = connection.execute(_BEGINNING, {"holdout": self.holdout, "first": text, "end": f"{text}g"}).all()
+        return list(map(self._entry, rows))
+
     def entries(self, start: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """The entries in order, read page by page; nothing stays locked in between.
 
@@ -243,8 +253,7 @@ class Ledger:
                     after, added = self._append(connection, after, asked, questions, page.taken, canonical(page.state))
                 known |= added
         if page.taken and self.database.asked.get(self.holdout) is asked:  # or another thread knows more
-            later = [(sequence, question) for question, (sequence, _) in added.items()]
-            self.database.asked[self.holdout] = asked.up_to(after, later) or asked
+            self.database.asked[self.holdout] = asked.up_to(after, "".join(added)) or asked
         if self.head_file is not None and reached is not None and reached < (now := Reached.of(after)):
             self.head_file.advance(now)
         page.state, accounts = after.state, Accounts.from_state(after.state)
@@ -339,9 +348,9 @@ class Ledger:
         for before in (Asked(),) if remembered is None else (remembered, Asked()):
             if before.sequence > at.sequence:  # it was set back, which is judged by the head file
                 continue
-            now = {"holdout": self.holdout, "after": before.sequence}
-            later = connection.execute(_QUESTIONS, now).all() if before.sequence < at.sequence else []
-            asked = before.up_to(at, [(sequence, question) for sequence, question in later])
+            asked = before.up_to(
+                at, "".join(questions_in_order(connection, self.holdout, before.sequence, at.sequence))
+            )
             if asked is not None:
                 self.database.asked[self.holdout] = asked
                 return asked

@@ -15,7 +15,8 @@ from sqlalchemy import bindparam, insert, select
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
 from everhold.ledger.address import connected
 from everhold.ledger.chain import canonical, holdout_hash, seal_of
-from everhold.ledger.database import database_errors, entries, head, holdouts
+from everhold.ledger.checkpoints import stored_checkpoint
+from everhold.ledger.database import database_errors, entries, head, holdouts, questions_in_order
 from everhold.ledger.head_file import Reached
 from everhold.ledger.ledger import Ledger, find_head
 from everhold.ledger.records import Head, HoldoutRecord
@@ -36,7 +37,12 @@ __all__ = ["LedgerStore", "Snapshot"]
 
 _NAMES = select(holdouts.c.name)
 _HOLDOUT = select(holdouts).where(holdouts.c.name == bindparam("name"))
-_ALL_ENTRIES = select(entries).where(entries.c.holdout_id == bindparam("holdout")).order_by(entries.c.sequence)
+_OF_HOLDOUT = entries.c.holdout_id == bindparam("holdout")
+_ALL_ENTRIES = select(entries).where(_OF_HOLDOUT).order_by(entries.c.sequence)
+_LATER_ENTRIES = _ALL_ENTRIES.where(entries.c.sequence > bindparam("after"))
+_ENTRY = select(entries).where(_OF_HOLDOUT, entries.c.sequence == bindparam("sequence"))
+_FIELDS = tuple(entries.c.keys())
+_AT_ONCE = 1_000  # entries that are fetched together
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +52,44 @@ class Snapshot:
     Attributes:
         holdout: The row of the table `holdouts`.
         head: The row of the table `head`.
-        entries: The rows of the table `entries`, by sequence; to be read once, while the snapshot is open.
-        damage: What the database itself finds wrong with its file, in words; empty if all is well.
+        checkpoint: The row of the table `checkpoints`; None if there is none.
     """
 
     holdout: Mapping[str, Any]
     head: Mapping[str, Any]
-    entries: Iterator[Mapping[str, Any]]
-    damage: tuple[str, ...]
+    checkpoint: Mapping[str, Any] | None
+    _database: Database
+    _connection: Connection
+
+    def damage(self) -> tuple[str, ...]:
+        """What the database itself finds wrong with all of its file, in words; empty if all is well.
+
+        Raises:
+            IntegrityError: If the file is too damaged to be read.
+        """
+        with database_errors():
+            return self._database.damage(self._connection)
+
+    def entries(self, after: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """The rows of the table `entries`, or those after one, by sequence; fetched as they are taken."""
+        where = {"holdout": self.holdout["id"], "after": after}
+        statement = _ALL_ENTRIES if after is None else _LATER_ENTRIES
+        with database_errors():
+            rows = self._connection.execute(statement.execution_options(yield_per=_AT_ONCE), where)
+            for part in rows.partitions():
+                for row in part:
+                    yield dict(zip(_FIELDS, row, strict=True))
+
+    def entry(self, sequence: int) -> Mapping[str, Any] | None:
+        """The row of one entry."""
+        with database_errors():
+            row = self._connection.execute(_ENTRY, {"holdout": self.holdout["id"], "sequence": sequence}).first()
+        return None if row is None else row._asdict()
+
+    def questions(self, last: int) -> Iterator[str]:
+        """The fingerprints of the entries up to one, in long texts."""
+        with database_errors():
+            yield from questions_in_order(self._connection, self.holdout["id"], 0, last)
 
 
 class LedgerStore:
@@ -206,7 +242,7 @@ class LedgerStore:
 
     @contextlib.contextmanager
     def snapshot(self, name: str) -> Iterator[Snapshot]:
-        """All rows of one holdout as of one moment, unparsed; writers are not held up meanwhile.
+        """The rows of one holdout as of one moment, unparsed; writers are not held up meanwhile.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -216,8 +252,8 @@ class LedgerStore:
             with database_errors():
                 holdout = _find_holdout(connection, name)
                 at = find_head(connection, holdout["id"], missing=IntegrityError)
-                damage = self.database.damage(connection)
-            yield Snapshot(holdout, at, _stream(connection, holdout["id"]), damage)
+                checkpoint = stored_checkpoint(connection, holdout["id"])
+            yield Snapshot(holdout, at, checkpoint, self.database, connection)
 
 
 def _opened(url: str, patience: float, *, create: bool = False) -> LedgerStore:
@@ -238,12 +274,6 @@ def _find_holdout(connection: Connection, name: str) -> dict[str, Any]:
         known = "the holdouts there are " + ", ".join(map(repr, names)) if names else "there are none yet"
         raise HoldoutNotFound(f"there is no holdout named {name!r}; {known}", name=name, names=names)
     return row._asdict()
-
-
-def _stream(connection: Connection, holdout: str) -> Iterator[Mapping[str, Any]]:
-    with database_errors():
-        for row in connection.execute(_ALL_ENTRIES, {"holdout": holdout}):
-            yield row._asdict()
 
 
 def _read(field: str) -> dict[str, Any]:

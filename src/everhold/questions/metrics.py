@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,22 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
+from everhold.questions.prediction_columns import Placed
 from everhold.questions.predictions import PredictionTable, check_classes, check_lengths, is_mixed, probabilities
 from everhold.questions.question import Made
-from everhold.questions.rules import rule_is_right, squared_distance
+from everhold.questions.rules import (
+    between,
+    distance_of,
+    label_node,
+    prediction_node,
+    rule_is_right,
+    sensible_classes,
+    squared_distance,
+)
 from everhold.questions.texts import in_one_line
-from everhold.values.base import BoundQuery, RowFunction, Schema, Table, same_length
+from everhold.values.base import BoundQuery, Joined, JoinedColumn, RowFunction, Schema, Table, same_length
+from everhold.values.expressions import Expression, RowValue
+from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,27 +118,73 @@ class LabelQuery(Query):
                 f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions; nothing was "
                 "charged"
             )
+        if isinstance(self.predictions, JoinedColumn):
+            return self._of_engine(self.predictions, schema)
         return self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
 
+    def _of_engine(
+        self, column: JoinedColumn, schema: Schema
+    ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
+        value = self.in_engine(prediction_node(column), label_node(schema), schema)
+        if value is None:
+            raise QueryRejected(
+                f"this question reads predictions beside everhold, and those in {column.name!r} stay in a table of the "
+                "engine; expected accuracy, error, brier, precision, recall, or risk with a loss by name; or the "
+                "predictions themselves, as with predictions_in(path, row_id=...); nothing was charged"
+            )
+        return {"joined": column.digest}, Joined(column, value), self._given_training(schema), (schema.label or "",)
+
+    def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
+        """Row values of predictions that stay in the engine, as an expression; None where there is none.
+
+        Args:
+            prediction: A number or a text, never missing.
+            label: The same; truth values as numbers.
+            schema: What is known of the rows.
+        """
+        return None
+
+    def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
+        """Which predictions that stay in the engine can be meant.
+
+        Returns:
+            A condition, what all others are, and what is expected.
+        """
+        return sensible_classes(prediction, schema)
+
     def _of_arrays(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
-        label = schema.label or ""
         sealed = self._usable(self.predictions, schema.rows, schema, what="the predictions")
-        return {"predictions": _digest(sealed)}, self._against(sealed, label), self._given_training(schema), (label,)
+        values = self._judged(self.predictions, sealed, schema)
+        return {"predictions": _digest(sealed)}, values, self._given_training(schema), (schema.label or "",)
+
+    def _judged(self, given: Any, checked: NDArray[Any], schema: Schema) -> RowFunction:
+        """Row values of checked predictions; those that wait on the disk are not held in memory meanwhile."""
+        if not isinstance(given, Placed):
+            return self._against(checked, schema.label or "")
+        alone: LabelQuery = replace(self, predictions=None, training=None)  # type: ignore[type-var]  # a dataclass
+        return given.until_asked(checked, alone._against, schema.label or "")
 
     def _given_training(self, schema: Schema) -> RowFunction | None:
         """Row values of the training rows, from predictions that were handed in; None without."""
         if self.training is None or not schema.training_rows:
             return None
         known = self._usable(self.training, schema.training_rows, schema, what="the training predictions")
-        return self._against(known, schema.label or "")
+        return self._judged(self.training, known, schema)
 
     def given(self, schema: Schema) -> NDArray[Any] | None:
         """Checked predictions for the sealed rows, plain numbers or text; None where something else makes them."""
         if not self._by_position:
             return None
-        return self._checked(self.predictions, schema.rows, schema, what="the predictions")
+        if isinstance(self.predictions, JoinedColumn):
+            raise QueryRejected(
+                "gates and competitions keep predictions, and these stay in a table of the engine; expected an array, "
+                "a table with row ids, or predictions_in(path, row_id=...); nothing was charged"
+            )
+        predictions, what = _named(self.predictions, "the predictions")
+        return self._checked(predictions, schema.rows, schema, what=what)
 
     def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        predictions, what = _named(predictions, what)
         checked = self._checked(predictions, rows, schema, what=what)
         self._check(checked, schema, what=what)
         return checked
@@ -239,7 +296,7 @@ class PredictionQuery(LabelQuery):
         ((kind, digest),) = description.items()
         return BoundQuery(
             description={"kind": self.metric.value, "label": schema.label, **description},
-            shown=f"{self.metric.value} of {kind} {digest[:8]}",
+            shown=f"{self.metric.value} of {subject_of(self.predictions, kind, digest)}",
             at_zero=ends[0],
             at_one=ends[1],
             sealed=sealed,
@@ -268,6 +325,18 @@ class PredictionQuery(LabelQuery):
     def _of_probabilities(self) -> bool:
         return self.metric is Metric.BRIER
 
+    def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
+        """See `LabelQuery.in_engine`."""
+        if self.metric is Metric.BRIER:
+            return distance_of(prediction, label)
+        return RowValue(Expression(Node.of(Operation.EQUAL, prediction, label)))
+
+    def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
+        """See `LabelQuery.meant`."""
+        if self.metric is not Metric.BRIER:
+            return LabelQuery.meant(self, prediction, schema)
+        return between(prediction, 0.0, 1.0), "are not all in [0, 1]", "expected probabilities of label 1"
+
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
         if self.metric is Metric.ACCURACY:
             check_classes(predictions, schema, what=what)
@@ -287,6 +356,18 @@ def matrix_of(table: Table, features: tuple[str, ...], *, framed: bool) -> Any:
     return pd.DataFrame({name: table[name] for name in features}, copy=False)
 
 
+def subject_of(predictions: Any, kind: str, digest: str) -> str:
+    """What a question is about, as people read it."""
+    if not isinstance(predictions, JoinedColumn):
+        return f"{kind} {digest[:8]}"
+    return f"{predictions.name!r} of {predictions.table.name!r}, predictions {digest[:8]}"
+
+
+def _named(predictions: Any, otherwise: str) -> tuple[Any, str]:
+    """Predictions and how messages call them: those of a column by its name."""
+    return (predictions.values, predictions.what) if isinstance(predictions, Placed) else (predictions, otherwise)
+
+
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
     """Objects of one kind as numbers or text; anything else stays what it is, to be refused."""
     if array.dtype.kind not in "OT":
@@ -303,10 +384,13 @@ def _digest(array: NDArray[Any]) -> str:
     if array.dtype.kind == "U":
         content = "text" + "".join(f"{len(text)}:{text}" for text in array.tolist())
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-    numbers = np.ascontiguousarray(array, dtype="<f8") + 0.0  # + 0.0 makes -0.0 the same as 0.0
-    digest = hashlib.sha256(b"numbers" + numbers.tobytes())
-    if array.dtype.kind in "iu" and bool(np.any(np.abs(numbers) >= 2.0**53)):  # doubles do not tell these apart
-        digest.update(np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind == "i" else "<u8").tobytes())
+    numbers = np.array(array, dtype="<f8", order="C")
+    numbers += 0.0  # makes -0.0 the same as 0.0
+    digest = hashlib.sha256(b"numbers")
+    digest.update(numbers.data)
+    if array.dtype.kind in "iu" and numbers.size and max(-numbers.min(), numbers.max()) >= 2.0**53:
+        whole = np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind == "i" else "<u8")
+        digest.update(whole.data)  # doubles do not tell these apart
     return digest.hexdigest()
 
 

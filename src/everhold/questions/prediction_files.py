@@ -5,6 +5,8 @@ They are the analyst's own, so what is wrong with them may be told.
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +19,20 @@ from everhold.sealing.duckdb_files import file_pattern
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from everhold.values.base import Schema
 
-__all__ = ["ARROW", "CSV", "PARQUET", "TSV", "Wanted", "read_columns", "read_predictions"]
+__all__ = ["ARROW", "CSV", "PARQUET", "TSV", "SomeColumns", "Wanted", "names_in", "read_columns", "read_predictions"]
 
 CSV, TSV, PARQUET, ARROW = "csv", "tsv", "parquet", "arrow"
 
 _LEAST_BYTES = 10_000_000  # no file is too large below
 _MOST_COLUMNS = 1_000
+_MOST_CELLS = 2**22  # that are written to a Parquet file at once
+_LEAST_GROUP = 2_048  # lines of a Parquet file that are written at once, however many columns it has
 _MOST_OF_A_LINE = 10_000  # bytes of a prediction with its id, on average
 _NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT")
 _DELIMITERS = {CSV: ",", TSV: "\t"}
@@ -84,13 +90,82 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
     Raises:
         QueryRejected: If there is no such file, or it cannot be read; nobody has looked at the sealed rows.
     """
+    columns = read_columns(path, _form_of(path), Wanted.of(schema), name=path.name)
+    return PredictionTable(columns, name=path.name, column=column)
+
+
+def _form_of(path: Path) -> str:
     if not path.is_file():
         raise _rejected(f"there is no file {str(path)!r}", "check the path")
     form = path.suffix.lower().removeprefix(".")
     if form not in (CSV, TSV, PARQUET):
         raise _rejected(f"{path.name} ends in {path.suffix!r}", "expected .csv, .tsv or .parquet")
-    columns = read_columns(path, form, Wanted.of(schema), name=path.name)
-    return PredictionTable(columns, name=path.name, column=column)
+    return form
+
+
+def names_in(path: Path) -> tuple[str, ...]:
+    """The names of all columns of a file of one's own, in their order.
+
+    Raises:
+        QueryRejected: If there is no such file, or it cannot be read.
+    """
+    form = _form_of(path)
+    reading = _Reading(path, form, Wanted(0, 0, None, ids_are_text=False, labels_are_text=False), path.name)
+    with reading.connected() as connection, reading.told():
+        pattern = file_pattern(path.resolve())
+        if form == PARQUET:
+            return tuple(connection.read_parquet(pattern, hive_partitioning=False).columns)
+        delimiter = _DELIMITERS[form]
+        return tuple(connection.read_csv(pattern, all_varchar=True, header=True, delimiter=delimiter).columns)
+
+
+class SomeColumns:
+    """A file of one's own with many columns, of which some are read at a time; text is written as Parquet first.
+
+    Args:
+        path: As for `read_predictions`; whatever is read of it has to be of one state of the file.
+        schema: As for `read_predictions`.
+
+    Raises:
+        QueryRejected: If it cannot be read, or has far more lines than predictions for these rows.
+    """
+
+    def __init__(self, path: Path, schema: Schema) -> None:
+        self._given, wanted = path, Wanted.of(schema)
+        self._reading = _Reading(path, _form_of(path), wanted, path.name)
+        self._state = self._now()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if self._reading.form != PARQUET:
+            self._folder = tempfile.TemporaryDirectory(prefix="everhold-")
+            written = Path(self._folder.name) / "columns.parquet"
+            self._reading.write_parquet(written)
+            self._reading = _Reading(written, PARQUET, wanted, path.name)
+        with self._reading.connected() as connection, self._reading.told():
+            self._reading.check_parquet_lines(connection)
+
+    def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """These columns, by name, in the order of the file.
+
+        Raises:
+            QueryRejected: If they cannot be read, or the file was changed meanwhile.
+        """
+        with self._reading.connected() as connection, self._reading.told():
+            relation = connection.read_parquet(file_pattern(self._reading.path.resolve()), hive_partitioning=False)
+            some = relation.project(", ".join(map(quoted, names)))
+            self._reading.check_texts(some)
+            columns: dict[str, NDArray[Any]] = some.fetchnumpy()
+        if self._now() != self._state:
+            raise _rejected(f"{self._given.name} was changed while it was read", "ask again once it is complete")
+        return dict(zip(names, columns.values(), strict=True))
+
+    def close(self) -> None:
+        """Remove what was written."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _now(self) -> tuple[int, ...]:
+        found = self._given.stat()
+        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[str, NDArray[Any]]:
@@ -107,16 +182,10 @@ def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[st
     """
     reading = _Reading(path, form, wanted, name)
     reading.check_size()
-    with reading.connected() as connection:
-        try:
-            relation = reading.relation(connection)
-            reading.check_texts(relation)
-            columns: dict[str, NDArray[Any]] = relation.limit(wanted.most_lines + 1).fetchnumpy()
-        except duckdb.Error:
-            raise _rejected(
-                f"{name} cannot be read as predictions",
-                "expected text in UTF-8, with one prediction of one type in each line below the column's name",
-            ) from None
+    with reading.connected() as connection, reading.told():
+        relation = reading.relation(connection)
+        reading.check_texts(relation)
+        columns: dict[str, NDArray[Any]] = relation.limit(wanted.most_lines + 1).fetchnumpy()
     if any(len(column) > wanted.most_lines for column in columns.values()):
         raise reading.too_long()
     return columns
@@ -140,11 +209,22 @@ class _Reading:
                 head = file.readline(_LEAST_BYTES)
             self._check_columns(head.count(_DELIMITERS[self.form].encode()) + 1)
 
-    def connected(self) -> duckdb.DuckDBPyConnection:
-        """An engine of its own, which can open this file and no other."""
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Context in which the engine reads the file; its words are not repeated."""
+        try:
+            yield
+        except duckdb.Error:
+            raise _rejected(
+                f"{self.name} cannot be read as predictions",
+                "expected text in UTF-8, with one prediction of one type in each line below the column's name",
+            ) from None
+
+    def connected(self, *others: Path) -> duckdb.DuckDBPyConnection:
+        """An engine of its own, which can open this file and no other; or some that are named."""
         connection = duckdb.connect(":memory:", config={"temp_directory": ""})
-        allowed = str(self.path.resolve()).replace("'", "''")
-        connection.execute(f"SET allowed_paths = ['{allowed}']")
+        allowed = ", ".join(_literal(path) for path in (self.path, *others))
+        connection.execute(f"SET allowed_paths = [{allowed}]")
         connection.execute("SET enable_external_access = false")
         return connection
 
@@ -156,21 +236,33 @@ class _Reading:
             return connection.read_parquet(pattern, hive_partitioning=False)
         if self.form == ARROW:
             return connection.from_arrow(self._arrow())
+        return self._written_relation(connection, pattern)
+
+    def _written_relation(self, connection: duckdb.DuckDBPyConnection, pattern: str) -> duckdb.DuckDBPyRelation:
         written: dict[str, Any] = {"header": True, "delimiter": _DELIMITERS[self.form], "sample_size": -1}
         text = self.wanted.as_text(connection.read_csv(pattern, all_varchar=True, **written).columns)
         return connection.read_csv(pattern, dtype=text, **written) if text else connection.read_csv(pattern, **written)
 
+    def write_parquet(self, into: Path) -> None:
+        """Write a file of text as Parquet, in groups of so few lines that many columns take little memory."""
+        with self.connected(into) as connection, self.told():
+            rows = self._written_relation(connection, file_pattern(self.path.resolve()))
+            group = max(_MOST_CELLS // max(len(rows.columns), 1), _LEAST_GROUP)
+            rows.write_parquet(str(into.resolve()), row_group_size=group)
+
     def _check_parquet(self, connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
         counted = "SELECT count(*) FROM parquet_schema(?) WHERE num_children IS NULL"
         sized = "SELECT coalesce(sum(total_uncompressed_size), 0) FROM parquet_metadata(?)"
-        lines = "SELECT coalesce(sum(num_rows), 0) FROM parquet_file_metadata(?)"
-        columns, size, rows = (
-            connection.execute(text, [pattern]).fetchall()[0][0] for text in (counted, sized, lines)
-        )  # fmt: skip
+        columns, size = (connection.execute(text, [pattern]).fetchall()[0][0] for text in (counted, sized))
         if size > (most := self.wanted.most_bytes):
             raise _rejected(f"{self.name} unpacks to {size:,} bytes", f"expected at most {most:,} for so many rows")
         self._check_columns(columns)
-        self._check_lines(rows)
+        self.check_parquet_lines(connection)
+
+    def check_parquet_lines(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Refuse a Parquet file with too many lines, from what it says of itself."""
+        lines = "SELECT coalesce(sum(num_rows), 0) FROM parquet_file_metadata(?)"
+        self._check_lines(connection.execute(lines, [file_pattern(self.path.resolve())]).fetchall()[0][0])
 
     def _arrow(self) -> Any:
         """An Arrow table, batch by batch for as long as there are not too many lines."""
@@ -230,6 +322,11 @@ class _Reading:
             f"{self.name} has more than {self.wanted.most_lines:,} lines",
             f"expected one for each of {self.wanted.rows:,} rows",
         )
+
+
+def _literal(path: Path) -> str:
+    """A path as a text in SQL."""
+    return "'" + str(path.resolve()).replace("'", "''") + "'"
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:

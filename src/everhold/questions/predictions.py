@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 __all__ = [
-    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_lengths", "is_mixed", "prediction_table",
-    "probabilities",
+    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_lengths", "ids_refused", "is_mixed", "known_classes",
+    "listed", "prediction_table", "probabilities",
 ]  # fmt: skip
 
 MOST_CHARACTERS = 1_000
@@ -37,6 +37,7 @@ _NOT_COUNTED = (
 )
 _SHOWN = 3
 _MOST_CLASSES = 5
+_MOST_LISTED = 10
 _LONGEST_CLASS = 40
 
 
@@ -67,24 +68,37 @@ class PredictionTable:
         Raises:
             QueryRejected: If an id is missing, twice or unknown, or the predictions cannot be told. Nothing is charged.
         """
-        if row_id is not None and row_id not in self.columns:
-            raise QueryRejected(
-                f"{self.name} has the columns {self._listed()} and none of them is {row_id!r}, the id by which this "
-                f"holdout's rows are named; expected {_example(row_id)}; nothing was charged"
-            )
+        self._check_named(row_id)
         if row_id is None and not self.counted:
             raise QueryRejected(_NOT_COUNTED)
         values = self.columns[self._values_column(row_id)]
         values = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if row_id is None:
             return values
-        given = self._ids(row_id, text=bool(ids) and isinstance(ids[0], str))
-        if values.shape != (len(given),):
+        order, count = self.order(row_id, ids, rows_are=rows_are), len(self.columns[row_id])
+        if values.shape != (count,):
             raise QueryRejected(
-                f"{self.name} has {len(given):,} ids and predictions of the shape {values.shape}; expected one "
+                f"{self.name} has {count:,} ids and predictions of the shape {values.shape}; expected one "
                 f"prediction for each id, as in {_example(row_id)}; nothing was charged"
             )
-        return values if given == ids else values[self._order(row_id, given, ids, rows_are=rows_are)]
+        return values if order is None else values[order]
+
+    def order(self, row_id: str, ids: Sequence[Any], *, rows_are: str) -> NDArray[np.intp] | None:
+        """Where the prediction of each row stands; None where that is the order of the rows. Arguments as before.
+
+        Raises:
+            QueryRejected: If an id is missing, twice or unknown. Nothing is charged.
+        """
+        self._check_named(row_id)
+        given = self._ids(row_id, text=bool(ids) and isinstance(ids[0], str))
+        return None if given == ids else self._order(row_id, given, ids, rows_are=rows_are)
+
+    def _check_named(self, row_id: str | None) -> None:
+        if row_id is not None and row_id not in self.columns:
+            raise QueryRejected(
+                f"{self.name} has the columns {self._listed()} and none of them is {row_id!r}, the id by which this "
+                f"holdout's rows are named; expected {_example(row_id)}; nothing was charged"
+            )
 
     def _values_column(self, row_id: str | None) -> str:
         others = [name for name in self.columns if name != row_id]
@@ -92,7 +106,7 @@ class PredictionTable:
             if self.column not in others:
                 raise QueryRejected(
                     f"{self.name} has no predictions in a column {self.column!r}; expected one of "
-                    f"{', '.join(map(repr, others)) or 'several'}; nothing was charged"
+                    f"{listed(others)}; nothing was charged"
                 )
             return self.column
         if len(others) == 1:
@@ -104,7 +118,7 @@ class PredictionTable:
         )
 
     def _listed(self) -> str:
-        return ", ".join(map(repr, self.columns)) or "none"
+        return listed(self.columns)
 
     def _ids(self, row_id: str, *, text: bool) -> list[Any]:
         """The ids as text or as numbers: 7 and 7.0 are one id, and "7" and "07" are two."""
@@ -132,24 +146,44 @@ class PredictionTable:
         counts = np.bincount(places[places >= 0], minlength=len(ids))
         unknown = np.flatnonzero(places < 0)
         doubles, lacking = np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
-        faults = [
-            f"{len(found):,} {what} ({', '.join(brief(names[place], longest=40) for place in found[:_SHOWN].tolist())}"
-            f"{', ...' if len(found) > _SHOWN else ''})"
-            for what, found, names in (
-                (f"ids that no {rows_are} row has", unknown, given),
-                ("ids more than once", doubles, ids),
-                (f"of the {rows_are} rows' ids not at all", lacking, ids),
-            )
-            if len(found)
-        ]
-        if faults:
-            raise QueryRejected(
-                f"{self.name} has in column {row_id!r} {' and '.join(faults)}; expected each of the {len(ids):,} ids "
-                f"of the {rows_are} rows once, in any order, as in {_example(row_id)}; nothing was charged"
-            )
+        faults = ids_refused(
+            [(len(unknown), [given[place] for place in unknown[:_SHOWN].tolist()]),
+             (len(doubles), [ids[place] for place in doubles[:_SHOWN].tolist()]),
+             (len(lacking), [ids[place] for place in lacking[:_SHOWN].tolist()])],
+            name=self.name, row_id=row_id, rows=len(ids), rows_are=rows_are,
+        )  # fmt: skip
+        if faults is not None:
+            raise faults
         order = np.empty(len(ids), dtype=np.intp)
         order[places] = np.arange(len(ids))
         return order
+
+
+def ids_refused(
+    found: Sequence[tuple[int, Sequence[Any]]], *, name: str, row_id: str, rows: int, rows_are: str
+) -> QueryRejected | None:
+    """What is said of ids that are wrong; None if none is.
+
+    Args:
+        found: How many no row has, how many are there more than once, and how many of the rows' are not there; with the
+            first ones of each.
+        name: How messages call the table.
+        row_id: Its column of ids.
+        rows: Number of rows.
+        rows_are: How messages call the rows, "sealed" or "training".
+    """
+    what = (f"ids that no {rows_are} row has", "ids more than once", f"of the {rows_are} rows' ids not at all")
+    faults = [
+        f"{count:,} {said} ({', '.join(brief(each, longest=40) for each in some)}"
+        f"{', ...' if count > len(some) else ''})"
+        for said, (count, some) in zip(what, found, strict=True) if count
+    ]  # fmt: skip
+    if not faults:
+        return None
+    return QueryRejected(
+        f"{name} has in column {row_id!r} {' and '.join(faults)}; expected each of the {rows:,} ids "
+        f"of the {rows_are} rows once, in any order, as in {_example(row_id)}; nothing was charged"
+    )
 
 
 def prediction_table(predictions: object) -> PredictionTable | None:
@@ -176,6 +210,18 @@ def prediction_table(predictions: object) -> PredictionTable | None:
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):  # pandas and Polars
         return replace(_table(list(source.columns), source.__getitem__), counted=counted)
     return None
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names of columns as messages list them, the first ones of many.
+
+    Examples:
+        >>> listed(["id", "p"]), listed(map(str, range(2_000)))[-14:]
+        ("'id', 'p'", "and 1,990 more")
+    """
+    every = list(names)
+    more = [f"and {len(every) - _MOST_LISTED:,} more"] if len(every) > _MOST_LISTED else []
+    return " ".join([", ".join(map(repr, every[:_MOST_LISTED])), *more]) or "none"
 
 
 def _is_counted(index: Any) -> bool:
@@ -216,23 +262,28 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
     classes = schema.label_classes
     if classes is not None:
         strange = _not_among(predictions, classes)
-        known = (
-            f"one of {', '.join(map(_shown, classes[:_MOST_CLASSES]))}{', ...' if len(classes) > _MOST_CLASSES else ''}"
-        )
     else:
         strange = predictions[predictions != np.floor(predictions)].tolist() if floats else []
-        known = "classes: whole numbers or text"
     if strange:
-        where = "" if schema.label_kind == "binary" or classes is None else ", the labels of the training rows,"
-        hint = (
-            "ask brier(...) about probabilities" if schema.label_kind == "binary"
-            else "ask risk(...) about numbers" if schema.label_kind == "number"
-            else "check their spelling"
-        )  # fmt: skip
+        expected, hint = known_classes(schema)
         raise QueryRejected(
-            f"{what} are no labels: {len(strange):,} are such as {_shown(strange[0])}; expected {known}{where} for "
-            f"each row; {hint}; nothing was charged"
+            f"{what} are no labels: {len(strange):,} are such as {_shown(strange[0])}; {expected} for each row; "
+            f"{hint}; nothing was charged"
         )
+
+
+def known_classes(schema: Schema) -> tuple[str, str]:
+    """What is expected of predicted labels, and what to do if they are none."""
+    classes, hint = schema.label_classes, "check their spelling"
+    if classes is None:
+        expected = "expected classes: whole numbers or text"
+    else:
+        some, more = ", ".join(map(_shown, classes[:_MOST_CLASSES])), ", ..." if len(classes) > _MOST_CLASSES else ""
+        where = "" if schema.label_kind == "binary" else ", the labels of the training rows,"
+        expected = f"expected one of {some}{more}{where}"
+    if schema.label_kind in ("binary", "number"):
+        hint = "ask brier(...) about probabilities" if schema.label_kind == "binary" else "ask risk(...) about numbers"
+    return expected, hint
 
 
 def check_lengths(texts: Iterable[str]) -> None:

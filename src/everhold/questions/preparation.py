@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +16,12 @@ from everhold.estimand import check_estimand
 from everhold.progress import progress
 from everhold.questions.guesses import learned
 from everhold.questions.identity import behaviour_digest
+from everhold.questions.joined_predictions import joined_together
 from everhold.questions.mean import MeanQuery
 from everhold.questions.means import Batch, Prepared, Query
 from everhold.questions.metrics import EstimatedValues, LabelQuery
 from everhold.questions.paired import PairedQuery
+from everhold.questions.prediction_columns import PredictionColumn, read_together
 from everhold.questions.predictions import prediction_table
 from everhold.questions.procedures import needs_of, procedure_for
 from everhold.questions.question import Question, Ready, paying
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
+    from everhold.sealing.engines.base import Engine
     from everhold.sealing.table import StoredRows
     from everhold.values.base import RowFunction, Table
 
@@ -77,6 +80,7 @@ class Preparation:
         sealed_ids: Reads the public ids of the sealed rows, and no other column; None where rows have none.
         silent: Whether nothing is told of the questions before the study is unsealed; then none needs a guess.
         surprises: Reads the latest surprises, newest first: descriptions and answers.
+        engine: That of the sealed rows, for tables of predictions beside them and their public ids alone.
     """
 
     schema: Schema
@@ -86,6 +90,7 @@ class Preparation:
     sealed_ids: Callable[[], Sequence[Any]] | None = None
     silent: bool = False
     surprises: Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]] = tuple
+    engine: Engine | None = None
 
     def silently(self) -> Preparation:
         """The same for questions of which nothing is told before the study is unsealed.
@@ -157,10 +162,12 @@ class Preparation:
                 f"there are {len(given)} guesses for {len(queries)} questions; expected one each; nothing was charged"
             )
         bound: list[BoundQuery] = []
-        for query in queries:
-            bound.append(self.parsed(query))
-            if not together:
-                check_estimand(bound[-1:], self.schema, self.mechanism)
+        with progress("reading questions", len(queries)) as line:
+            for query in joined_together(read_together(queries), self.engine, self.schema):
+                bound.append(self.parsed(query))
+                if not together:
+                    check_estimand(bound[-1:], self.schema, self.mechanism)
+                line(len(bound))
         if together:
             check_estimand(bound, self.schema, self.mechanism)
         prepared: list[Prepared] = []
@@ -330,19 +337,24 @@ class Preparation:
         return bound
 
     def placed(self, query: AnyLabelQuery) -> AnyLabelQuery:
-        """The same question with tables of predictions put in the order of the rows.
+        """The same question with tables and columns of predictions put in the order of the rows.
 
         Raises:
             QueryRejected: If their ids are not those of the rows. Nothing is charged.
         """
-        row_id = self.schema.row_id
-        if (table := prediction_table(query.predictions)) is not None:
-            ids = () if self.sealed_ids is None else self.sealed_ids()
-            query = _with(query, predictions=table.in_order(row_id, ids, rows_are="sealed"))
-        if self.training is not None and (table := prediction_table(query.training)) is not None:
-            ids = () if row_id is None else self.training.row_ids(row_id)
-            query = _with(query, training=table.in_order(row_id, ids, rows_are="training"))
-        return query
+        row_id, training = self.schema.row_id, self.training
+        (query,) = joined_together([query], self.engine, self.schema)
+        query = _with(query, predictions=self._placed(query.predictions, self.sealed_ids or tuple, rows_are="sealed"))
+        if training is None:
+            return query
+        ids = tuple if row_id is None else partial(training.row_ids, row_id)
+        return _with(query, training=self._placed(query.training, ids, rows_are="training"))
+
+    def _placed(self, predictions: Any, ids: Callable[[], Sequence[Any]], *, rows_are: str) -> Any:
+        if isinstance(predictions, PredictionColumn):
+            return predictions.placed(self.schema, ids(), rows_are=rows_are)
+        table = prediction_table(predictions)
+        return predictions if table is None else table.in_order(self.schema.row_id, ids(), rows_are=rows_are)
 
     def _tried(self, bound: BoundQuery, function: RowFunction) -> BoundQuery:
         """A question that is code, tried on public rows; what it does there is part of its identity."""

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.questions.metrics import LabelQuery
+from everhold.questions.metrics import LabelQuery, subject_of
 from everhold.questions.predictions import check_classes
 from everhold.questions.question import Made
 from everhold.questions.shares import ShareQuery
 from everhold.values.base import BoundQuery, RowFunction, Schema
+from everhold.values.expressions import Expression, RowValue
+from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +53,7 @@ class CountQuery(LabelQuery):
         ((kind, digest),) = description.items()
         return BoundQuery(
             description={"kind": "count", "of": self.counted, "label": schema.label, **description},
-            shown=f"{_SHOWN[self.counted]} of {kind} {digest[:8]}",
+            shown=f"{_SHOWN[self.counted]} of {subject_of(self.predictions, kind, digest)}",
             sealed=sealed,
             training=training,
             reads=reads,
@@ -65,6 +67,16 @@ class CountQuery(LabelQuery):
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
         check_classes(predictions, schema, what=what)
+
+    def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
+        """See `LabelQuery.in_engine`."""
+        predicted, actual = (Node.of(Operation.EQUAL, node, Node.literal(1.0)) for node in (prediction, label))
+        if self.counted == "mean_positives":
+            half, none = Node.literal(0.5), Node.literal(0.0)
+            halves = (Node.of(Operation.CASE, condition, half, none) for condition in (predicted, actual))
+            return RowValue(Expression(Node.of(Operation.ADD, *halves)))
+        counted = {"predicted": predicted, "actual": actual, "hits": Node.of(Operation.AND, predicted, actual)}
+        return RowValue(Expression(counted[self.counted]))
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         predicted = predictions == 1

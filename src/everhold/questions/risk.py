@@ -12,9 +12,12 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.questions.identity import behaviour_digest, content_digest
-from everhold.questions.metrics import LabelQuery
+from everhold.questions.metrics import LabelQuery, subject_of
 from everhold.questions.question import Made
+from everhold.questions.rules import between, finite, known_or
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
+from everhold.values.expressions import Expression, RowValue
+from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +93,7 @@ class RiskQuery(LabelQuery):
         loss = {"loss": self.loss} if isinstance(self.loss, str) else {"function": self._identity(self.loss)}
         return BoundQuery(
             description={"kind": "risk", **loss, "low": low, "high": high, "label": schema.label, **description},
-            shown=f"{self._shown} of {kind} {digest[:8]}",
+            shown=f"{self._shown} of {subject_of(self.predictions, kind, digest)}",
             at_zero=low,
             at_one=high,
             sealed=sealed,
@@ -136,6 +139,28 @@ class RiskQuery(LabelQuery):
         if not bool(np.all(np.isfinite(array))):
             raise QueryRejected(f"{what} are not all finite; expected a number for each row; nothing was charged")
         return array
+
+    def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
+        """See `LabelQuery.in_engine`; a function of one's own is not known to the engine."""
+        if not isinstance(self.loss, str):
+            return None
+        low, high = self._range(schema)
+        apart = Node.of(Operation.SUBTRACT, prediction, label)
+        if self.loss == "log":
+            other = Node.of(Operation.SUBTRACT, Node.literal(1.0), prediction)
+            chance = Node.of(Operation.CASE, Node.of(Operation.EQUAL, label, Node.literal(1.0)), prediction, other)
+            loss = Node.of(Operation.NEGATE, Node.of(Operation.LOGARITHM, chance))
+        elif self.loss == "squared":
+            loss = Node.of(Operation.MULTIPLY, apart, apart)
+        else:
+            loss = Node.of(Operation.ABSOLUTE, apart)
+        return RowValue(Expression(known_or(loss, high)), low, high)
+
+    def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
+        """See `LabelQuery.meant`."""
+        if self._of_probabilities:
+            return between(prediction, 0.0, 1.0), "are not all in [0, 1]", "expected probabilities of label 1"
+        return finite(prediction), "are not all finite", "expected a number for each row"
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         low, width = float(self.low), float(1.0 if self.high is None else self.high) - float(self.low)

@@ -6,18 +6,23 @@ wrote it need not have seen a single sealed row.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
+from everhold.questions.predictions import known_classes
 from everhold.questions.texts import parsed
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
-    from everhold.values.base import Schema
+    from everhold.values.base import JoinedColumn, Schema
 
-__all__ = ["rule_is_right", "squared_distance"]
+__all__ = [
+    "between", "distance_of", "finite", "known_or", "label_node", "prediction_node", "rule_is_right",
+    "sensible_classes", "squared_distance",
+]  # fmt: skip
 
 _LEAST, _MOST = Node.literal(0.0), Node.literal(1.0)
 
@@ -53,15 +58,57 @@ def squared_distance(text: str, schema: Schema) -> RowValue:
     Raises:
         QueryRejected: If it is no rule over the features. Nothing is charged.
     """
-    rule, label = _rule(text, schema), _label(schema)
-    given, truth = (
-        Node.of(Operation.CASE, node, _MOST, _LEAST) if node.kind is ColumnKind.BOOLEAN else node
-        for node in (rule, label)
-    )
+    return distance_of(_as_number(_rule(text, schema)), _as_number(_label(schema)))
+
+
+def distance_of(given: Node, truth: Node) -> RowValue:
+    """The squared distance between a probability and a label of 0 or 1; 1 where either is missing."""
     apart = Node.of(Operation.SUBTRACT, given, truth)
-    square = Node.of(Operation.MULTIPLY, apart, apart)
-    known = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, square))  # null would count as no loss at all
-    return RowValue(Expression(Node.of(Operation.CASE, known, square, _MOST)))
+    return RowValue(Expression(known_or(Node.of(Operation.MULTIPLY, apart, apart), 1.0)))
+
+
+def known_or(loss: Node, worst: float) -> Node:
+    """A loss, or the worst one where it is missing: null would count as no loss at all."""
+    known = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, loss))
+    return Node.of(Operation.CASE, known, loss, Node.literal(worst))
+
+
+def _as_number(node: Node) -> Node:
+    return Node.of(Operation.CASE, node, _MOST, _LEAST) if node.kind is ColumnKind.BOOLEAN else node
+
+
+def prediction_node(column: JoinedColumn) -> Node:
+    """A prediction that is joined in the engine: a text or a number; truth values are joined as numbers."""
+    kind = ColumnKind.STRING if column.kind is ColumnKind.STRING else ColumnKind.NUMBER
+    return Node(Operation.COLUMN, kind, value=column.alias)
+
+
+def label_node(schema: Schema) -> Node:
+    """The label beside it: a text or a number."""
+    return _as_number(_label(schema))
+
+
+def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
+    """Which predictions can be labels, as `everhold.questions.predictions.check_classes` says of arrays."""
+    expected, advice = known_classes(schema)
+    said = "are no labels", f"{expected} for each row; {advice}"
+    if schema.label_classes is not None:
+        return Node.of(Operation.MEMBER, prediction, *map(Node.literal, schema.label_classes)), *said
+    if prediction.kind is ColumnKind.STRING:
+        return Node.of(Operation.EQUAL, prediction, prediction), *said
+    whole = Node.of(Operation.EQUAL, prediction, Node.of(Operation.FLOOR, prediction))
+    return Node.of(Operation.AND, whole, finite(prediction)), *said
+
+
+def finite(node: Node) -> Node:
+    """Whether a number is neither missing nor infinite."""
+    return between(node, -sys.float_info.max, sys.float_info.max)
+
+
+def between(node: Node, low: float, high: float) -> Node:
+    """Whether a number is there and in a range."""
+    below, above = (Node.of(Operation.LESS, *pair) for pair in ((node, Node.literal(low)), (Node.literal(high), node)))
+    return Node.of(Operation.AND, Node.of(Operation.NOT, below), Node.of(Operation.NOT, above))
 
 
 def _rule(text: str, schema: Schema) -> Node:

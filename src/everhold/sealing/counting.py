@@ -1,7 +1,7 @@
-"""What an engine counts itself of many rows: the same `Cells`, `GroupSums` and `Pairs` as are made from row values here.
+"""What an engine counts itself of many rows: the same histograms, groups and pairs as row values give here.
 
-Only counts leave the engine. How many they are at most follows from public facts: 256 cells for each question; of groups
-and pairs so many kinds as `everhold.sealing.sums` tells apart, or so many cells of a coarse grid.
+Only counts leave the engine. How many there are at most follows from public facts: 256 cells for each question; of
+groups and pairs as many as `everhold.sealing.sums` tells apart, or the cells of a coarse grid.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
+from everhold.errors import HoldoutRejected
 from everhold.sealing.configuration import make_configuration
 from everhold.sealing.engines.connecting import is_engine
 from everhold.sealing.files import seal_rows
@@ -114,6 +115,11 @@ def seal(
         DependenceError: If the dependence does not match the rows.
         Unavailable: If an engine cannot be reached.
     """
+    if is_engine(training):
+        raise HoldoutRejected(
+            "the training rows are a table in an engine; expected open rows that are copied, such as 100,000 drawn at "
+            "random from that table, by whole groups where rows are grouped: guesses need no more; nothing was created"
+        )
     key = StewardKey.create(folder / KEY_FILE)
     wish: dict[str, Any] = {
         "training": training, "label": label, "row_id": row_id, "most_rows": most_rows, "equal_rows": equal_rows,

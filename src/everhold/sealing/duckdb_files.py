@@ -10,7 +10,10 @@ import duckdb
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["file_pattern", "spilling_into"]
+__all__ = ["file_pattern", "limit_memory", "spilling_into"]
+
+_MEGABYTES, _MEGABYTES_OF_A_COLUMN = 512, 8  # a group of rows that is being written takes one of each column and thread
+_LIMITED_COLUMNS = 256
 
 
 def spilling_into(folder: Path) -> duckdb.DuckDBPyConnection:
@@ -18,7 +21,18 @@ def spilling_into(folder: Path) -> duckdb.DuckDBPyConnection:
 
     Left alone it would write rows that do not fit into memory to the working folder, as open as the umask says.
     """
-    return duckdb.connect(":memory:", config={"temp_directory": str(folder / "spilled")})
+    connection = duckdb.connect(":memory:", config={"temp_directory": str(folder / "spilled")})
+    connection.execute("SET enable_progress_bar = false")  # it writes between the lines of a command's output
+    return connection
+
+
+def limit_memory(connection: duckdb.DuckDBPyConnection, columns: int) -> None:
+    """Let a connection of `spilling_into` hold as much as a table of so many columns needs, whatever its rows.
+
+    The rest goes to its temporary files. Very wide tables keep the engine's own limit, most of the machine.
+    """
+    if columns <= _LIMITED_COLUMNS:
+        connection.execute(f"SET memory_limit = '{_MEGABYTES + _MEGABYTES_OF_A_COLUMN * columns}MB'")
 
 
 def file_pattern(path: Path) -> str:

@@ -19,7 +19,7 @@ from everhold.sealing.checks import (
     classes_of,
     label_kind,
 )
-from everhold.sealing.duckdb_files import file_pattern, spilling_into
+from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.reading import (
@@ -98,6 +98,7 @@ def seal_rows(
         read_rows(connection, holdout, name="holdout_source", what="holdout", most_rows=most_rows)
         columns = column_kinds(connection.view("holdout_source"))
         check_names(columns)
+        limit_memory(connection, len(columns))
         sets = ["holdout"]
         if training is not None:
             read_rows(connection, training, name="training_source", what="training", most_rows=most_rows)

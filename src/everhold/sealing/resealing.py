@@ -24,7 +24,7 @@ import duckdb
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.sealing.configuration import schema_from
-from everhold.sealing.duckdb_files import file_pattern
+from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.files import HOLDOUT_FILE
 from everhold.sealing.reading import reading_errors_hidden
 from everhold.sealing.storage import is_folder_name
@@ -44,6 +44,8 @@ __all__ = ["CONTENT_FILE", "Content", "also_sealed_as", "same_rows", "sealed_alr
 
 CONTENT_FILE = "content.json"
 
+_ENGINE = f"{duckdb.__version__}, streamed"
+_COUNTED = 2**16  # different rows that are counted; of more a random share, by the least of their hashes
 _SKETCH = 1_024
 _LEAST_COMMON = 16  # of the sketch; fewer say nothing
 _MOSTLY = 0.5  # share of the rows of one table that are in the other
@@ -57,9 +59,9 @@ class Content:
 
     Attributes:
         key: The storage's key, in hex; secret.
-        engine: Version of DuckDB, whose hashes of cells may change with it.
+        engine: Version of DuckDB, whose hashes of cells may change with it, and of the way to look.
         rows: Number of rows.
-        distinct: Number of different rows.
+        distinct: Number of different rows; of more than some ten thousand about their number, within one percent.
         digest: Keyed digest of all rows, each as often as it occurs; of their order, too, where another sample of the
             same population could well hold the same rows.
         sketch: The least of the keyed hashes of all different rows; none of a long table in an engine.
@@ -83,7 +85,8 @@ class Content:
             columns: Kind of each column.
             key: The storage's; None for a new one.
         """
-        with duckdb.connect(":memory:") as connection:
+        with spilling_into(path.parent) as connection:
+            limit_memory(connection, len(columns))
             with reading_errors_hidden("holdout"):
                 rows_read = connection.read_parquet(file_pattern(path), hive_partitioning=False, file_row_number=True)
                 rows_read.create_view("rows")
@@ -100,7 +103,7 @@ class Content:
         key = secrets.token_hex(32) if key is None else key
         table = hmac.digest(bytes.fromhex(key), f"{staging.engine.kind}:{staging.contents}".encode(), "sha256").hex()
         if not staging.is_whole:
-            return cls(key, duckdb.__version__, staging.rows, staging.rows, table, (), table)
+            return cls(key, _ENGINE, staging.rows, staging.rows, table, (), table)
         staging.bring(staging.columns)
         with reading_errors_hidden("holdout"):
             staging.connection.execute(
@@ -115,22 +118,31 @@ class Content:
         key = secrets.token_hex(32) if key is None else key
         cells = ", ".join(_as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
         with reading_errors_hidden("holdout"):
+            ((about,),) = connection.execute(f"SELECT approx_count_distinct(hash({cells})) FROM rows").fetchall()
+            below = 2**64 if about <= _COUNTED else 2**64 * _COUNTED // about
             connection.execute(
-                "CREATE OR REPLACE TEMP TABLE hashed AS "
+                "CREATE OR REPLACE TEMP VIEW hashed AS "
                 f"SELECT md5_number_lower('{key}' || hash({cells})) AS h, file_row_number AS i FROM rows"
             )
-            connection.execute("CREATE OR REPLACE TEMP TABLE counted AS SELECT h, count(*) AS c FROM hashed GROUP BY h")
-            ((rows, distinct, total, orders, repeats),) = connection.execute(
-                "SELECT sum(c), count(*), sum(h::HUGEINT * c), sum(lgamma(c + 1)), sum(c * ln(c)) FROM counted"
+            connection.execute(
+                "CREATE OR REPLACE TEMP TABLE counted AS SELECT CASE WHEN h < $1::UHUGEINT THEN h END AS least, "
+                "count(*) AS c, sum(h) AS total FROM hashed GROUP BY least",
+                [below],
+            )
+            ((rows, total),) = connection.execute("SELECT sum(c), sum(total) FROM counted").fetchall()
+            least = "FROM counted WHERE least IS NOT NULL"
+            ((counted, orders, repeats),) = connection.execute(
+                f"SELECT count(*), sum(lgamma(c + 1)), sum(c * ln(c)) {least}"
             ).fetchall()
-            sketch = connection.execute(f"SELECT h FROM counted ORDER BY h LIMIT {_SKETCH}").fetchall()
-            told = f"{rows}:{distinct}:{total}"
+            sketch = connection.execute(f"SELECT least {least} ORDER BY least LIMIT {_SKETCH}").fetchall()
+            told = f"{rows}:{total}"
             by_chance = math.lgamma(rows + 1) - orders + repeats - int(rows) * math.log(rows)
-            if by_chance > _CHANCE:
+            if below == 2**64 and by_chance > _CHANCE:  # never where so many rows differ that few are counted
                 ordered = "SELECT sum(md5_number_lower(h || ':' || i)::HUGEINT) FROM hashed"
                 told = f"{told}:{connection.execute(ordered).fetchall()[0][0]}"
+        distinct = counted * 2**64 // below
         digest = hmac.digest(bytes.fromhex(key), told.encode(), "sha256").hex()
-        return cls(key, duckdb.__version__, int(rows), int(distinct), digest, tuple(int(value) for (value,) in sketch))
+        return cls(key, _ENGINE, int(rows), int(distinct), digest, tuple(int(value) for (value,) in sketch))
 
     @classmethod
     def load(cls, folder: Path) -> Content | None:
@@ -140,7 +152,7 @@ class Content:
             found = cls(**{**fields, "sketch": tuple(fields["sketch"])})
         except (OSError, ValueError, TypeError, KeyError):
             return None
-        if found.engine == duckdb.__version__:
+        if found.engine == _ENGINE:
             return found
         return None if found.table is None else replace(found, digest=found.table, sketch=())
 
@@ -191,6 +203,7 @@ def same_rows(
         others: All holdouts that the storage has.
         staging: Where the rows can be brought, if they stay in an engine.
     """
+
     def picture(key: str | None) -> Content:
         if staging is None:
             return Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key)

@@ -157,6 +157,6 @@ def _arrived(column: NDArray[Any], kind: ColumnKind) -> NDArray[Any]:
     if plain.dtype.kind != "O":
         return column
     missing = np.ma.getmaskarray(column) | np.array([cell is None for cell in plain], dtype=bool)
-    empty = _EMPTY.get(kind, "")
+    empty: Any = _EMPTY.get(kind, "")
     kept = np.where(missing, empty, plain)
     return np.ma.MaskedArray(kept.astype(np.asarray(empty).dtype if kind in _EMPTY else object), mask=missing)

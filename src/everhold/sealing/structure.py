@@ -9,7 +9,7 @@ from everhold.dependence.base import SeriesFacts
 from everhold.dependence.series.fitting import ISO_TIME, ONE_STEP
 from everhold.errors import DependenceError
 from everhold.sealing.checks import is_missing
-from everhold.sealing.duckdb_files import file_pattern, spilling_into
+from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.reading import reading_errors_hidden
 from everhold.values.expressions.sql import quoted
@@ -39,6 +39,7 @@ class FileStructure:
 
     def __init__(self, folder: Path, sealed: SealedFiles) -> None:
         self._sealed, self._connection = sealed, spilling_into(folder)
+        limit_memory(self._connection, len(sealed.columns))
         for name, file in (("holdout", HOLDOUT_FILE), ("training", TRAINING_FILE)):
             if name == "holdout" or sealed.training_rows:
                 rows = self._connection.read_parquet(file_pattern(folder / file), hive_partitioning=False)

@@ -20,8 +20,10 @@ from everhold.sealing.counting import counted_cells, counted_groups, counted_pai
 from everhold.sealing.engines.base import POSITION
 from everhold.sealing.engines.errors import engine_errors_hidden
 from everhold.sealing.engines.waiting import heard_while
+from everhold.sealing.joined import is_joined, look_joined
 from everhold.sealing.probe import public_values, sealed_values
 from everhold.sealing.sums import cells_across, cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
+from everhold.values.base import Joined, Kept
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
 from everhold.values.expressions import (
     group_totals_sql,
@@ -98,6 +100,13 @@ class StoredRows:
         """Close the engine; it opens again when needed."""
         self.engine.close()
 
+    def on(self, engine: Engine) -> StoredRows:
+        """The same rows as another engine has them, with more columns beside them."""
+        return StoredRows(
+            engine, rows=self.rows, columns=self._columns, sealed=self._sealed, label=self._label, row_id=self._row_id,
+            order_key=self._order_key,
+        )  # fmt: skip
+
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
         """Exact sums of row values over each part of the rows; row i belongs to part i modulo ``parts``.
 
@@ -107,6 +116,8 @@ class StoredRows:
         Raises:
             QueryRejected: If these are public rows and a function fails on them.
         """
+        if self._sealed and any(map(is_joined, queries)):
+            return self.look(queries, ["total"] * len(queries), parts=parts, unit=unit)[0]
         totals = np.zeros((len(queries), parts), dtype=np.int64)
         written: dict[int, AnyValue] = {}
         with self.engine.reading():  # also where all columns are in memory already
@@ -201,6 +212,8 @@ class StoredRows:
         Raises:
             QueryRejected: If these are public rows and a function fails on them.
         """
+        if self._sealed and any(map(is_joined, queries)):
+            return look_joined(self, queries, needs, parts=parts, group_by=group_by, unit=unit)
         totals = np.zeros((len(queries), parts), dtype=np.int64)
         seen: list[Any] = [None] * len(queries)
         plain = [place for place, need in enumerate(needs) if need == "total"]
@@ -530,6 +543,10 @@ class StoredRows:
 
     def _function_values(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
         names, fault = self._columns if query.reads is None else query.reads, query.at_fault
+        if isinstance(function, Joined):
+            raise TypeError(f"{query.shown!r} is computed by the engine; expected look or totals")
+        if isinstance(function, Kept):
+            function = function.in_memory()  # here, because a disk that fails is no row's fault
         if not self._sealed:
             return public_values(function, self.table(names), self.rows)
         if query.by_position:

@@ -30,6 +30,7 @@ class OpenHoldouts:
     def __init__(self, storage: str) -> None:
         self.storage = storage
         self._open: dict[str, Holdout] = {}
+        self._opening: dict[str, threading.Lock] = {}  # an engine may read a whole table then; nobody else waits
         self._lock = threading.Lock()
 
     def whole(self, name: str, visitor: Visitor) -> Holdout:
@@ -41,11 +42,17 @@ class OpenHoldouts:
         if not visitor.may_see(name):
             raise _not_found(name)
         with self._lock:
+            if name in self._open:
+                return self._open[name]
+            opening = self._opening.setdefault(name, threading.Lock())
+        with opening:
             if name not in self._open:
                 try:
                     self._open[name] = Holdout.open(self.storage, name)
                 except HoldoutNotFound:  # its own message names others
                     raise _not_found(name) from None
+                finally:
+                    self._opening.pop(name, None)
             return self._open[name]
 
     def asked_by(self, name: str, visitor: Visitor) -> Holdout:

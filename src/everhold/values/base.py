@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,13 +22,57 @@ if TYPE_CHECKING:
 
     from everhold.values.expressions import ColumnKind, RowValue
 
-__all__ = ["BoundQuery", "Pair", "RowFunction", "Schema", "Table", "same_length"]
+__all__ = ["BoundQuery", "Joined", "JoinedColumn", "Kept", "Pair", "RowFunction", "Schema", "Table", "same_length"]
 
 Table = Mapping[str, "NDArray[Any]"]
 """Columns by name, one NumPy array each; missing numbers are nan, missing text is None."""
 
 RowFunction = Callable[[Table], "NDArray[Any]"]
 """From a table to one value in [0, 1] for each of its rows, each value computed from its own row alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedColumn:
+    """A column of predictions in a table of the engine that has the sealed rows.
+
+    Attributes:
+        table: An `everhold.sealing.joined.JoinedTable`.
+        name: Of the column there.
+        kind: What it holds: numbers, texts or truth values, which are joined as numbers.
+        alias: Its name beside the columns of the rows.
+        digest: SHA-256 of what it says of which row; empty as long as nobody knows it.
+    """
+
+    table: Any = field(compare=False, repr=False)
+    name: str
+    kind: ColumnKind
+    alias: str
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Row values of sealed rows that the engine computes from predictions that are joined there.
+
+    Attributes:
+        column: The predictions.
+        value: An expression over the rows with the predictions beside them.
+    """
+
+    column: JoinedColumn
+    value: RowValue
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """Not offered: the predictions stay in the engine."""
+        raise TypeError("joined predictions stay in the engine; expected StoredRows.look")
+
+
+@runtime_checkable
+class Kept(Protocol):
+    """A row function whose predictions wait on the disk; see `everhold.questions.prediction_columns`."""
+
+    def in_memory(self) -> RowFunction:
+        """The same with its predictions in memory."""
 
 
 @dataclass(frozen=True, slots=True)

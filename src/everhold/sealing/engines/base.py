@@ -64,6 +64,14 @@ class Engine(Protocol):
             HoldoutRejected: If there is no such table, or two of its columns have names that differ in case only.
         """
 
+    def beside(self, table: str) -> Engine:
+        """Another table in the same engine, with the same session or connection, as it is now.
+
+        Raises:
+            QueryRejected: If the rows are in a file of their own.
+            ValueError: If that is no name of a table.
+        """
+
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """What the engine says: whole numbers as ints, exact however large."""
 

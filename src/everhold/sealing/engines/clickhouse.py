@@ -62,7 +62,9 @@ class ClickHouse(Remote):
 
     kind: ClassVar[str] = "clickhouse"
     title: ClassVar[str] = "ClickHouse"
-    _embedded_in: ClassVar[int | None] = None  # the process that started the embedded one; a fork has none of its threads
+    _embedded_in: ClassVar[int | None] = (
+        None  # the process that started the embedded one; a fork has none of its threads
+    )
 
     def __init__(self, where: Any, table: str, *, max_seconds: float = 600.0) -> None:
         super().__init__(str(table), max_seconds=max_seconds)

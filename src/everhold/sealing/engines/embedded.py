@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import duckdb
 
-from everhold.errors import HoldoutRejected
+from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.sealing.duckdb_files import file_pattern
 from everhold.sealing.engines.base import POSITION
 from everhold.sealing.engines.errors import engine_errors_hidden
@@ -30,11 +30,12 @@ from everhold.sealing.time_limits import TimeLimits
 from everhold.values.expressions.dialects import DUCKDB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from everhold.sealing.engines.base import Engine
     from everhold.values.expressions import ColumnKind
     from everhold.values.expressions.dialects import Dialect
 
@@ -44,6 +45,7 @@ SEALED = "sealed"
 """Name of the view of the sealed rows."""
 
 _LIMITS = TimeLimits()
+_CTRL_C = "Query interrupted"
 _KEPT_OPTIMIZERS = ("column_lifetime", "common_subexpressions", "unused_columns")
 
 
@@ -94,6 +96,13 @@ class Embedded:
             kinds = column_kinds(self._opened().table(SEALED))
         return {name: kind for name, kind in kinds.items() if name != POSITION}
 
+    def beside(self, table: str) -> Engine:
+        """See `Engine.beside`: there is none."""
+        raise QueryRejected(
+            f"the sealed rows are in a file of their own, and the table {table!r} is not in it; expected "
+            "predictions_in('predictions.parquet', row_id=...), which is read beside it; nothing was charged"
+        )
+
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """See `Engine.rows`."""
         with self._lock:
@@ -114,6 +123,10 @@ class Embedded:
         """See `Engine.reading`: what tells one state of the file from another is compared before and after."""
         return self._unchanged()
 
+    def pinned(self, facts: Mapping[str, Any]) -> Embedded:
+        """See `Engine.pinned`: a file keeps no earlier times."""
+        return self
+
     def contents(self, key: str = "") -> str:
         """See `Engine.contents`: the SHA-256 of the file."""
         return fingerprint(self._path)
@@ -121,6 +134,10 @@ class Embedded:
     def to_dict(self) -> dict[str, Any]:
         """See `Engine.to_dict`: the file lies where the rows of its storage do."""
         return {"kind": self.kind, "table": self._path.name, "place": None, "snapshot": None}
+
+    def pinned(self, facts: Mapping[str, Any]) -> Embedded:
+        """See `Engine.pinned`: a file has one state only."""
+        return self
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""
@@ -179,6 +196,7 @@ def locked_connection(
     file = str(path.resolve())
     settings = {
         "python_enable_replacements": "false",
+        "enable_progress_bar": "false",  # how far it has come is not ours to show, and the screen not its own
         "autoload_known_extensions": "false",
         "autoinstall_known_extensions": "false",
         "allow_community_extensions": "false",
@@ -222,8 +240,13 @@ def fetched(
     """
     # DuckDB has a limit of its own from version 2 on only
     with engine_errors_hidden, _LIMITS.at_most(max_seconds, connection.interrupt):
-        found = connection.execute(sql)
-        return found.fetchnumpy() if as_arrays else found.fetchall()
+        try:
+            found = connection.execute(sql)
+            return found.fetchnumpy() if as_arrays else found.fetchall()
+        except RuntimeError as error:  # what DuckDB makes of Ctrl-C
+            if str(error) != _CTRL_C:
+                raise
+    raise KeyboardInterrupt
 
 
 def _check_names(connection: duckdb.DuckDBPyConnection, file: str) -> None:

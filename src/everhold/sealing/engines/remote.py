@@ -176,6 +176,13 @@ class Remote(ABC):
             )
         return {name: self._kind(data_type) for name, data_type in types}
 
+    def beside(self, table: str) -> Self:
+        """See `Engine.beside`."""
+        name_parts(table)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), table=table, _checked=None)
+        return other
+
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """What the engine says: whole numbers as ints, exact however large."""
         found = []

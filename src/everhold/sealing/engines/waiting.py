@@ -20,8 +20,8 @@ _PATIENCE = 5.0  # seconds for an engine to end what was interrupted
 def heard_while(run: Callable[[], Found], interrupt: Callable[[], None]) -> Found:
     """What ``run`` returns or raises; whoever presses Ctrl-C meanwhile is heard at once, and the engine told.
 
-    Most engines' clients wait where Python cannot interrupt them. Signals come to the main thread alone, so in any other
-    one nothing is to be done.
+    Most engines' clients wait where Python cannot interrupt them. Signals come to the main thread alone, so in others
+    nothing is to be done.
 
     Args:
         run: Waits for an engine.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from everhold.dependence import dependence_from_dict
 from everhold.errors import HoldoutNotFound, HoldoutRejected
@@ -33,6 +33,7 @@ __all__ = ["Settings", "described", "listed", "router", "seal", "status_for"]
 router = APIRouter(prefix="/holdouts", tags=["holdouts"])
 
 _PARQUET, _PACKED = b"PAR1", (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+_OF_ENGINES = frozenset({"engine", "table", "training_table"})
 _ALLOTMENTS = "allotments"
 _DESCRIBED = {
     "name": "flights", "analyst": "reports", "promised": "Until 1,000 questions ... is within 0.043 ...",
@@ -79,6 +80,22 @@ class Settings(Strict):
     ] = "accuracy"
     teams: int = Field(50, description="Most teams of a competition.")
     submissions: int = Field(20, description="Most submissions of one team.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_engine(cls, given: Any) -> Any:
+        """A service connects to no address that somebody sends.
+
+        Raises:
+            Unusable: If one is sent.
+        """
+        if isinstance(given, dict) and not _OF_ENGINES.isdisjoint(given):
+            raise Unusable(
+                "rows that stay in an engine are not sealed over HTTP, because connections are the operator's "
+                "business; run 'everhold create --engine URL --table TABLE' where the service runs, with its storage; "
+                "the service then finds the holdout, and the engine by EVERHOLD_ENGINE; nothing was created"
+            )
+        return given
 
     def arguments(self) -> dict[str, Any]:
         """As `Holdout.create` takes them."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -257,8 +258,10 @@ class BranchingSheet(Sheet):
 
     def _steps(self, value: RowValue, number: Part, unit: int) -> Part:
         """Steps of the grid above the lower end, not yet rounded down."""
-        literal = self.dialect.literal
+        literal, step = self.dialect.literal, value.width / unit
         above = number if value.low == 0.0 else self._put("(", number, f" - {literal(value.low)})")
+        if unit & (unit - 1) == 0 and step >= sys.float_info.min:  # the same bits, by one division
+            return self._put(above, f" / {literal(step)}")
         return self._put(above, f" / {literal(value.width)} * {literal(float(unit))}")
 
 

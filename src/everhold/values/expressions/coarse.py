@@ -40,7 +40,7 @@ def group_cells_sql(
         unit: Grid steps between 0 and 1.
         dialect: Whose text to write.
     """
-    rows = row_values_sql(values, source, position=group_by, unit=unit, dialect=dialect, names="g")
+    rows = _rows(values, source, group_by, unit, dialect)
     totals = ", ".join(f"{_whole_total(f'g{place}', unit, dialect)} AS h{place}" for place in range(len(values)))
     groups = f"(SELECT {dialect.size} AS size, {totals} FROM ({rows}) AS r GROUP BY p)"
     spread = dialect.spread(groups, ["size"], [f"h{place}" for place in range(len(values))])
@@ -48,6 +48,7 @@ def group_cells_sql(
     return (
         f"SELECT place, size, cell, count(*) AS count, {_whole_total('value', _WIDEST, dialect)} AS sum "
         f"FROM (SELECT place, size, {cell} AS cell, value FROM ({spread}) AS s) AS c GROUP BY place, size, cell"
+        f"{dialect.closing}"
     )
 
 
@@ -64,7 +65,7 @@ def pair_cells_sql(
         Rows ``size, c0, c1, steep, count, numerator, denominator``: both cells, whether the numerator lies further
         inside its cell, units, and their sums.
     """
-    rows = row_values_sql([numerator, denominator], source, position=group_by, unit=unit, dialect=dialect, names="g")
+    rows = _rows([numerator, denominator], source, group_by, unit, dialect)
     if group_by is None:
         units = f"SELECT 1 AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r"
     else:
@@ -74,12 +75,18 @@ def pair_cells_sql(
     cells = ", ".join(f"{_cell(f'h{place}', across, unit, dialect)} AS c{place}" for place in (0, 1))
     step = f"(size * {unit // across})"
     steep = f"CASE WHEN h0 - c0 * {step} > h1 - c1 * {step} THEN 1 ELSE 0 END"
-    sums = (_whole_total(name, _WIDEST, dialect) for name in ("h0", "h1"))
+    sums = [_whole_total(name, _WIDEST, dialect) for name in ("h0", "h1")]
     return (
-        "SELECT size, c0, c1, steep, count(*) AS count, {} AS numerator, {} AS denominator FROM "
+        f"SELECT size, c0, c1, steep, count(*) AS count, {sums[0]} AS numerator, {sums[1]} AS denominator FROM "
         f"(SELECT size, c0, c1, {steep} AS steep, h0, h1 FROM (SELECT size, h0, h1, {cells} FROM ({units}) AS n) AS c) "
-        "AS d GROUP BY size, c0, c1, steep"
-    ).format(*sums)
+        f"AS d GROUP BY size, c0, c1, steep{dialect.closing}"
+    )
+
+
+def _rows(values: Sequence[AnyValue], source: str, group_by: str | None, unit: int, dialect: Dialect) -> str:
+    """Row values ``g0, g1, ...`` for a sub-select, which has no end of its own."""
+    written = row_values_sql(values, source, position=group_by, unit=unit, dialect=dialect, names="g")
+    return written.removesuffix(dialect.closing)
 
 
 def _whole_total(column: str, unit: int, dialect: Dialect) -> str:

@@ -17,11 +17,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import sqlglot
+
+from everhold.errors import HoldoutRejected
 
 __all__ = ["CLICKHOUSE", "DUCKDB", "POSTGRESQL", "SPARK", "Dialect", "dialect_named"]
 
+_TYPES = MappingProxyType({
+    "double": "DOUBLE PRECISION", "bigint": "BIGINT", "decimal": "DECIMAL(15, 2)", "text": "VARCHAR",
+    "boolean": "BOOLEAN", "timestamp": "TIMESTAMP", "date": "DATE", "instant": "TIMESTAMP WITH TIME ZONE",
+})  # fmt: skip
+_SOURCE = "source_of_the_rows"
 _HARMLESS = re.compile(r"[\w .,:;/+*=<>()-]*", re.ASCII)
 
 
@@ -38,7 +48,7 @@ class Dialect:
         text: A column of texts, compared by code points.
         time: A column of times as a double, seconds since 1970 in UTC; null where it is infinite.
         shown: Any column as a text, to be compared for being equal only.
-        finite: A literal double; ``infinite`` is infinity.
+        finite: A literal double; ``infinite`` is infinity, ``nan`` no number.
         plain_text: A literal text of harmless signs in quotes; ``any_text`` any other, from its signs with quotes
             doubled (``{0}``), its bytes in hex (``{1}``), or its signs with backslashes doubled, too (``{2}``).
         null: A missing value of a kind, ``{0}`` is the type of the column.
@@ -54,13 +64,17 @@ class Dialect:
         count, sum: How many rows have a condition; sum of integers of at most so many bits, in an aggregation.
         size: Number of rows of a group; ``of_group``: a sum (``{0}``) over a group.
         random: A double from 0 to below 1, drawn for each row.
+        sha256: SHA-256 of a text in UTF-8, in hex.
+        in_order: An aggregate: texts (``{0}``) in the order of others (``{1}``), with commas between them.
+        types: Names of types of columns; ``instant`` is a time with a zone.
+        years: The first and the last year that a column of dates can have.
         fence: What keeps sub-selects apart that would be merged otherwise, so that shared parts would be repeated.
         closing: What ends a statement.
         raises: Whether doubles that become too large or too small are errors.
         greatest_nan: Whether nan is above all numbers and equals itself; as in IEEE's rules otherwise.
         eager: Whether branches are computed for rows that do not take them.
         padded: Whether `everhold.values.expressions.padded` writes it.
-        tested: Whether statements have ever been run by that engine.
+        drafted: In which dialect statements are written before sqlglot translates them; None if they are not translated.
 
     Examples:
         >>> DUCKDB.quoted("odd name"), SPARK.quoted("odd name"), SPARK.literal(0.5)
@@ -77,6 +91,7 @@ class Dialect:
     shown: str = "CAST({0} AS VARCHAR)"
     finite: str = "CAST('{0}' AS DOUBLE PRECISION)"
     infinite: str = "CAST('Infinity' AS DOUBLE PRECISION)"
+    nan: str = "CAST('NaN' AS DOUBLE PRECISION)"
     plain_text: str = "'{0}'"
     any_text: str = "'{0}'"
     null: str = "CAST(NULL AS {0})"
@@ -100,13 +115,22 @@ class Dialect:
     size: str = "count(*)"
     of_group: str = "{0}"
     random: str = "random()"
+    sha256: str = "sha256({0})"
+    in_order: str = "string_agg({0}, ',' ORDER BY {1})"
+    types: Mapping[str, str] = field(default_factory=lambda: _TYPES, hash=False)
+    years: tuple[int, int] = (1, 9999)
     fence: str = ""
     closing: str = ""
     raises: bool = False
     greatest_nan: bool = True
     eager: bool = False
     padded: bool = False
-    tested: bool = True
+    drafted: Dialect | None = None
+
+    @property
+    def tested(self) -> bool:
+        """Whether statements have ever been run by that engine."""
+        return self.drafted is None
 
     def quoted(self, name: str) -> str:
         """A name as a quoted identifier."""
@@ -119,6 +143,8 @@ class Dialect:
             template = self.plain_text if _HARMLESS.fullmatch(value) else self.any_text
             signs = value.replace("'", "''")
             return template.format(signs, value.encode().hex(), signs.replace("\\", "\\\\"))
+        if math.isnan(value):
+            return self.nan
         if math.isinf(value):
             return self.infinite if value > 0 else f"(-{self.infinite})"
         return self.finite.format(repr(value)) if value >= 0 or "'" in self.finite else f"(-{self.literal(-value)})"
@@ -131,9 +157,20 @@ class Dialect:
         """The whole part of a quotient of two integers that are not negative."""
         return self.quotient.format(integer, by)
 
+    def draft(self, source: str) -> tuple[Dialect, str]:
+        """The dialect in which a statement is written, and how it calls the source of the rows until `finished`."""
+        return (self, source) if self.drafted is None else (self.drafted, _SOURCE)
+
+    def finished(self, statement: str, source: str) -> str:
+        """The statement as the engine gets it."""
+        if self.drafted is not None:
+            (translated,) = sqlglot.transpile(statement, read=self.drafted.name, write=self.name, comments=False)
+            statement = translated.replace(_SOURCE, source)
+        return statement + self.closing
+
     def total(self, column: str, *, unit: int, condition: bool) -> str:
         """In an aggregation, the exact sum of integers up to ``unit``, or ``unit`` for each row with a condition."""
-        if condition and not self.padded:
+        if condition:
             return f"{self.wide.format(self.count.format(column))} * {int(unit)}"
         bits = (int(unit).bit_length() + 1) // 2
         return self.sum.format(column, bits, 2**bits - 1, 2**bits)
@@ -160,7 +197,8 @@ class Dialect:
 
 DUCKDB = Dialect(
     "duckdb", finite="'{0}'::DOUBLE", infinite="'inf'::DOUBLE", any_text="'{0}'", quotient="({0} // {1})",
-    size="count(*)::BIGINT", of_group="{0}::BIGINT", padded=True,
+    wide="({0})::HUGEINT",
+    count="countif({0})", size="count(*)::BIGINT", of_group="({0})::BIGINT", padded=True,
 )  # fmt: skip
 
 POSTGRESQL = Dialect(
@@ -173,12 +211,15 @@ POSTGRESQL = Dialect(
     shown="{0}::text",
     finite="'{0}'::float8",
     infinite="'Infinity'::float8",
+    nan="'NaN'::float8",
     any_text="E'{2}'",
     double="float8",
     string="text",
     integer="'{0}'::bigint",
     whole="floor({0})::bigint",
     wide="({0})::numeric",
+    sha256="encode(sha256(convert_to({0}, 'UTF8')), 'hex')",
+    types=MappingProxyType({**_TYPES, "text": "text"}),
     fence=" OFFSET 0",
     raises=True,
 )  # fmt: skip
@@ -197,6 +238,7 @@ SPARK = Dialect(
     shown="CAST({0} AS STRING)",
     finite="{0}D",
     infinite="CAST('Infinity' AS DOUBLE)",
+    nan="CAST('NaN' AS DOUBLE)",
     any_text="CAST(X'{1}' AS STRING)",
     double="DOUBLE",
     string="STRING",
@@ -209,6 +251,11 @@ SPARK = Dialect(
     wide="CAST({0} AS DECIMAL(38, 0))",
     sum="(CAST(sum(shiftright({0}, {1})) AS DECIMAL(38, 0)) * {3} + CAST(sum({0} & {2}) AS DECIMAL(38, 0)))",
     random="rand()",
+    sha256="sha2({0}, 256)",
+    in_order="array_join(transform(array_sort(collect_list(struct({1} AS i, {0} AS x))), s -> s.x), ',')",
+    types=MappingProxyType(
+        {**_TYPES, "double": "DOUBLE", "text": "STRING", "timestamp": "TIMESTAMP_NTZ", "instant": "TIMESTAMP"}
+    ),
 )  # fmt: skip
 
 CLICKHOUSE = Dialect(
@@ -221,6 +268,7 @@ CLICKHOUSE = Dialect(
     shown="toString({0})",
     finite="{0}",
     infinite="inf",
+    nan="nan",
     any_text="unhex('{1}')",
     null="CAST(NULL AS Nullable({0}))",
     double="Float64",
@@ -239,15 +287,75 @@ CLICKHOUSE = Dialect(
     count="countIf({0})",
     sum="(toInt128(sum(bitShiftRight({0}, {1}))) * {3} + toInt128(sum(bitAnd({0}, {2}))))",
     random="randCanonical()",
+    types=MappingProxyType(
+        {
+            "double": "Nullable(Float64)",
+            "bigint": "Nullable(Int64)",
+            "decimal": "Nullable(Decimal(15, 2))",
+            "text": "Nullable(String)",
+            "boolean": "Nullable(Bool)",
+            "timestamp": "Nullable(DateTime64(6, 'UTC'))",
+            "date": "Nullable(Date32)",
+            "instant": "Nullable(DateTime64(6, 'Asia/Tokyo'))",
+        }
+    ),
+    years=(1900, 2299),
     # otherwise shared parts of nested branches are computed again and again, 2^15 times in one test
     closing=" SETTINGS short_circuit_function_evaluation = 'disable'",
+    sha256="lower(hex(SHA256({0})))",
+    in_order="arrayStringConcat(arrayMap(s -> s.2, arraySort(groupArray(({1}, {0})))), ',')",
     greatest_nan=False,
     eager=True,
 )
 
-_KNOWN = {dialect.name: dialect for dialect in (DUCKDB, POSTGRESQL, SPARK, CLICKHOUSE)}
+_STANDARD = Dialect(
+    "postgres",
+    quotient="CAST(({0} - {0} % {1}) / {1} AS BIGINT)",  # a slash between integers may give a fraction
+    sum="sum(CAST({0} AS DECIMAL))",
+    wide="CAST({0} AS DECIMAL)",
+    raises=True,
+)
+_SNOWFLAKE = replace(
+    _STANDARD,
+    time="CAST(date_part('epoch_microsecond', {0}) AS DOUBLE PRECISION) / CAST('1000000.0' AS DOUBLE PRECISION)",
+)
+_BIGQUERY = replace(
+    _STANDARD,
+    time="CAST(unix_micros(CAST({0} AS TIMESTAMP WITH TIME ZONE)) AS DOUBLE PRECISION) "
+         "/ CAST('1000000.0' AS DOUBLE PRECISION)",
+)  # fmt: skip
+
+_KNOWN = {
+    dialect.name: dialect
+    for dialect in (
+        DUCKDB,
+        POSTGRESQL,
+        SPARK,
+        CLICKHOUSE,
+        Dialect("snowflake", drafted=_SNOWFLAKE),
+        Dialect("bigquery", quote="`", doubled="\\", drafted=_BIGQUERY),
+        Dialect("trino", drafted=_STANDARD),
+    )
+}
 
 
 def dialect_named(name: str) -> Dialect:
-    """The dialect of a name."""
-    return _KNOWN[name]
+    """The dialect of a name: one of those above, or one that sqlglot translates into, which nobody has run.
+
+    Args:
+        name: As sqlglot or SQLAlchemy call it.
+
+    Raises:
+        HoldoutRejected: If there is none of the name.
+
+    Examples:
+        >>> dialect_named("postgresql") is POSTGRESQL, dialect_named("trino").tested
+        (True, False)
+    """
+    found = _KNOWN.get({"postgresql": "postgres", "clickhousedb": "clickhouse"}.get(name, name))
+    if found is None:
+        raise HoldoutRejected(
+            f"there is no dialect {name!r}; expected one of {', '.join(sorted(_KNOWN))}; "
+            "seal a file, or copy the rows to one of these engines"
+        )
+    return found

@@ -57,7 +57,9 @@ def row_values_sql(
         ...     engine.execute(row_values_sql([late], "flights", unit=4)).fetchall()
         [(0,), (4,), (0,)]
     """
-    return _rows(values, source, position=position, unit=unit, dialect=dialect, counted=False, names=names)
+    draft, rows = dialect.draft(source)
+    statement = _rows(values, rows, position=position, unit=unit, dialect=draft, counted=False, names=names)
+    return dialect.finished(statement, source)
 
 
 def totals_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
@@ -71,8 +73,9 @@ def totals_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dia
         SELECT coalesce((count(*) FILTER (WHERE g0))::numeric * 4, 0) AS v0 FROM (SELECT (('60.0'::float8 <
         t."delay"::float8) AND (t."delay"::float8 <= 'Infinity'::float8)) AS g0 FROM flights AS t) AS r
     """
-    sums = ", ".join(f"coalesce({total}, 0) AS v{place}" for place, total in enumerate(_totals(values, unit, dialect)))
-    return f"SELECT {sums} FROM {_counted(values, source, None, unit, dialect)}"
+    draft, rows = dialect.draft(source)
+    sums = ", ".join(f"coalesce({total}, 0) AS v{place}" for place, total in enumerate(_totals(values, unit, draft)))
+    return dialect.finished(f"SELECT {sums} FROM {_counted(values, rows, None, unit, draft)}", source)
 
 
 def part_totals_sql(
@@ -83,9 +86,10 @@ def part_totals_sql(
 
     A row belongs to part ``position modulo parts``, with positions from 0; other arguments as for `row_values_sql`.
     """
-    part = dialect.rest.format("p", int(parts))
-    rows = _counted(values, source, position, unit, dialect)
-    return f"SELECT {part} AS part, {_sums(values, unit, dialect)} FROM {rows} GROUP BY part ORDER BY part"
+    draft, rows = dialect.draft(source)
+    part, sums = draft.rest.format("p", int(parts)), _sums(values, unit, draft)
+    counted = _counted(values, rows, position, unit, draft)
+    return dialect.finished(f"SELECT {part} AS part, {sums} FROM {counted} GROUP BY part ORDER BY part", source)
 
 
 def group_totals_sql(
@@ -95,8 +99,10 @@ def group_totals_sql(
 
     Which rows are looked up in which group follows the column of the groups alone; arguments as for `row_values_sql`.
     """
-    rows = _counted(values, source, group_by, unit, dialect)
-    return f"SELECT {dialect.size} AS size, {_sums(values, unit, dialect, dialect.of_group)} FROM {rows} GROUP BY p"
+    draft, rows = dialect.draft(source)
+    sums = _sums(values, unit, draft, draft.of_group)
+    counted = _counted(values, rows, group_by, unit, draft)
+    return dialect.finished(f"SELECT {draft.size} AS size, {sums} FROM {counted} GROUP BY p", source)
 
 
 def stretch_totals_sql(
@@ -107,9 +113,10 @@ def stretch_totals_sql(
 
     The stretch of a row is its position without so many of the last bits; other arguments as for `row_values_sql`.
     """
-    stretch = dialect.without_bits.format("p", int(bits))
-    rows = _counted(values, source, position, unit, dialect)
-    return f"SELECT {stretch} AS stretch, {_sums(values, unit, dialect)} FROM {rows} GROUP BY stretch"
+    draft, rows = dialect.draft(source)
+    stretch, sums = draft.without_bits.format("p", int(bits)), _sums(values, unit, draft)
+    counted = _counted(values, rows, position, unit, draft)
+    return dialect.finished(f"SELECT {stretch} AS stretch, {sums} FROM {counted} GROUP BY stretch", source)
 
 
 def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
@@ -118,12 +125,14 @@ def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dial
     The cell of v is ``v * 256 / unit`` rounded down and 255 at the most, as in `everhold.sealing.sums.cells_of`; empty
     cells are left out. Its time may depend on the values.
     """
-    rows = _rows(values, source, position=None, unit=unit, dialect=dialect, counted=False, names="g")
-    spread = dialect.spread(f"({rows})", [], _names(values))
-    cell = f"least({dialect.divided(f'(value * {_CELLS})', int(unit))}, {_CELLS - 1})"
-    return (
-        f"SELECT place, cell, count(*) AS count, {dialect.total('value', unit=unit, condition=False)} AS sum "
-        f"FROM (SELECT place, {cell} AS cell, value FROM ({spread}) AS s) AS c GROUP BY place, cell"
+    draft, rows = dialect.draft(source)
+    grids = _rows(values, rows, position=None, unit=unit, dialect=draft, counted=False, names="g")
+    cell = f"least({draft.divided(f'(value * {_CELLS})', int(unit))}, {_CELLS - 1})"
+    return dialect.finished(
+        f"SELECT place, cell, count(*) AS count, {draft.total('value', unit=unit, condition=False)} AS sum "
+        f"FROM (SELECT place, {cell} AS cell, value FROM ({draft.spread(f'({grids})', [], _names(values))}) AS s) AS c "
+        "GROUP BY place, cell",
+        source,
     )
 
 
@@ -139,11 +148,12 @@ def group_kinds_sql(
         unit: Grid steps between 0 and 1.
         dialect: Whose text to write.
     """
-    totals = ", ".join(f"{total} AS h{place}" for place, total in enumerate(_totals(values, unit, dialect)))
-    rows = _counted(values, source, group_by, unit, dialect)
-    groups = f"(SELECT {dialect.size} AS size, {totals} FROM {rows} GROUP BY p)"
-    spread = dialect.spread(groups, ["size"], _names(values, "h"))
-    return f"SELECT place, size, value AS sum, count(*) AS count FROM ({spread}) AS s GROUP BY place, size, value"
+    draft, rows = dialect.draft(source)
+    totals = ", ".join(f"{total} AS h{place}" for place, total in enumerate(_totals(values, unit, draft)))
+    groups = f"(SELECT {draft.size} AS size, {totals} FROM {_counted(values, rows, group_by, unit, draft)} GROUP BY p)"
+    kinds = draft.spread(groups, ["size"], _names(values, "h"))
+    statement = f"SELECT place, size, value AS sum, count(*) AS count FROM ({kinds}) AS s GROUP BY place, size, value"
+    return dialect.finished(statement, source)
 
 
 def pair_kinds_sql(
@@ -155,16 +165,18 @@ def pair_kinds_sql(
     The numerator of a row is the smaller of both row values; a row by itself has size 1. Arguments as for
     `group_kinds_sql`; None for no groups.
     """
-    both = [numerator, denominator]
-    rows = _rows(both, source, position=group_by, unit=unit, dialect=dialect, counted=False, names="g")
+    draft, place = dialect.draft(source)
+    rows = _rows(
+        [numerator, denominator], place, position=group_by, unit=unit, dialect=draft, counted=False, names="g"
+    )  # fmt: skip
     if group_by is None:
-        units = f"(SELECT 1 AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r)"
+        units = f"(SELECT {draft.integer.format(1)} AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r)"
     else:
-        sums = (dialect.total(name, unit=unit, condition=False) for name in ("k0", "k1"))
         pairs = f"(SELECT p, least(g0, g1) AS k0, g1 AS k1 FROM ({rows}) AS r)"
-        named = ", ".join(f"{total} AS h{place}" for place, total in enumerate(sums))
-        units = f"(SELECT {dialect.size} AS size, {named} FROM {pairs} AS u GROUP BY p)"
-    return f"SELECT size, h0 AS numerator, h1 AS denominator, count(*) AS count FROM {units} AS n GROUP BY size, h0, h1"
+        sums = [draft.total(name, unit=unit, condition=False) for name in ("k0", "k1")]
+        units = f"(SELECT {draft.size} AS size, {sums[0]} AS h0, {sums[1]} AS h1 FROM {pairs} AS u GROUP BY p)"
+    counted = "SELECT size, h0 AS numerator, h1 AS denominator, count(*) AS count"
+    return dialect.finished(f"{counted} FROM {units} AS n GROUP BY size, h0, h1", source)
 
 
 def _rows(
@@ -175,7 +187,7 @@ def _rows(
     sheet = PaddedSheet(dialect) if dialect.padded else BranchingSheet(dialect)
     faces: dict[Node, Faces] = {}
     results: list[Part] = []
-    for own, value in ((own, leaf) for own in values for leaf in own.leaves):
+    for own, value in [(each, leaf) for each in values for leaf in each.leaves]:
         expression = sheet.prepared(value.expression)
         for node in expression.nodes:
             if node not in faces:
@@ -209,7 +221,7 @@ def _is_condition(value: AnyValue) -> bool:
 def _counted(values: Sequence[AnyValue], source: str, position: str | None, unit: int, dialect: Dialect) -> str:
     """A sub-select with what `_totals` adds up; its names are not those of the sums, which some engines mix up."""
     names = "v" if dialect.padded else "g"
-    rows = _rows(values, source, position=position, unit=unit, dialect=dialect, counted=not dialect.padded, names=names)
+    rows = _rows(values, source, position=position, unit=unit, dialect=dialect, counted=True, names=names)
     return f"({rows})" if dialect.padded else f"({rows}) AS r"
 
 
