@@ -72,7 +72,9 @@ def clickhouse_client(folder):
 def in_clickhouse(client, folder, columns, table="study"):
     """The engine on a table of its own format."""
     file = filed(folder, columns) / "rows.parquet"
-    client.command(f"CREATE TABLE {table} ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{file}', 'Parquet')")
+    client.command(
+        f"CREATE TABLE {table} ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{file}', 'Parquet')"
+    )
     return ClickHouse(client.path, table)
 
 
@@ -81,7 +83,9 @@ def in_postgres(url, columns, table="study"):
     import psycopg
 
     rows = pa.table(columns)
-    listed = ", ".join(f'"{field.name}" {_TYPES.get(str(field.type).partition("[")[0], "text")}' for field in rows.schema)
+    listed = ", ".join(
+        f'"{field.name}" {_TYPES.get(str(field.type).partition("[")[0], "text")}' for field in rows.schema
+    )
     with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {table} ({listed})")
         with cursor.copy(f"COPY {table} FROM STDIN") as copy:

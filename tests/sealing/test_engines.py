@@ -21,7 +21,11 @@ WISH = {"label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5}
 def with_homes(rows):
     """Rows in groups of one to five, with a number that is missing, or no number, here and there."""
     number = np.where(rows["id"] % 7 == 0, np.nan, rows["x"] * 3)
-    return {**rows, "home": (rows["id"] // 2_000 * 2_000 + (rows["id"] * 2 // 7) // 2 * 2), "z": pa.array(number, mask=rows["id"] % 11 == 0)}
+    return {
+        **rows,
+        "home": (rows["id"] // 2_000 * 2_000 + (rows["id"] * 2 // 7) // 2 * 2),
+        "z": pa.array(number, mask=rows["id"] % 11 == 0),
+    }
 
 
 HOLDOUT, OPEN = with_homes(SEALED), with_homes(TRAINING)
@@ -32,8 +36,15 @@ def all_questions():
     """Those of every kind, and code, which meets rows that are read."""
     return {
         **questions(),
-        "of what is missing": ["z is null", "z > 1", eh.mean("z / x", low=-5, high=5), eh.ratio("z > 0", "z is not null")],
-        "gradient": [eh.gradient(lambda rows: np.stack([rows["x"], rows["y"]], axis=1), dimension=2, clip=1.0, name="g")],
+        "of what is missing": [
+            "z is null",
+            "z > 1",
+            eh.mean("z / x", low=-5, high=5),
+            eh.ratio("z > 0", "z is not null"),
+        ],
+        "gradient": [
+            eh.gradient(lambda rows: np.stack([rows["x"], rows["y"]], axis=1), dimension=2, clip=1.0, name="g")
+        ],
         "low_sensitivity": [
             eh.low_sensitivity(lambda rows: float(np.mean(np.clip(rows["x"], 0, 1))), 1 / ROWS, columns=["x"], name="s")
         ],
@@ -55,7 +66,9 @@ def said(result):
 
 def everything(folder, rows, **more):
     """What a privacy budget says to questions of all kinds, and what its certificate verifies to."""
-    with eh.Holdout.create(folder / "study.db", "study", holdout=rows, training=OPEN, mechanism="privacy_budget", **WISH, **more) as holdout:
+    with eh.Holdout.create(
+        folder / "study.db", "study", holdout=rows, training=OPEN, mechanism="privacy_budget", **WISH, **more
+    ) as holdout:
         asked = {kind: [told(holdout, one) for one in several] for kind, several in all_questions().items()}
         batch = [said(one) for one in holdout.ask_many([f"x > {cut / 20}" for cut in range(-10, 10)])]
         holdout.certificate().save(folder / "certificate.json")
@@ -66,7 +79,13 @@ def everything(folder, rows, **more):
 def steps(folder, rows, **opening):
     """A gate over groups, ratios, the same question after opening again, and the end of the study."""
     place, found = folder / "gate.db", []
-    wish = {**WISH, "mechanism": "guess_and_check", "overfits": 5, "dependence": eh.Groups("home"), "allow_vacuous": True}
+    wish = {
+        **WISH,
+        "mechanism": "guess_and_check",
+        "overfits": 5,
+        "dependence": eh.Groups("home"),
+        "allow_vacuous": True,
+    }
     with eh.Holdout.create(place, "gate", holdout=rows, training=OPEN, **wish) as holdout:
         gate = holdout.gate("accuracy", champion=1 - LABELS)
         found += [gate.challenge(1 - LABELS).promoted, gate.challenge(LABELS).promoted]

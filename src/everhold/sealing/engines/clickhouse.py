@@ -1,4 +1,4 @@
-"""ClickHouse as an engine: embedded (chDB) on a folder or on Parquet files, or a server; needs the extra ``clickhouse``.
+"""ClickHouse as an engine, embedded (chDB) on a folder or on Parquet files, or a server; the extra ``clickhouse``.
 
 Both are reached through clickhouse-connect. Every statement goes out with ``readonly = 2`` and a limit of its time, and
 with UTC as its zone, so a user's profile has to let these be set. A server writes statements into ``system.query_log``;
@@ -20,13 +20,13 @@ from everhold.errors import EverholdError, Unavailable
 from everhold.sealing.engines.arrays import array_of
 from everhold.sealing.engines.remote import PIECES, Remote, name_parts
 from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.dialects import CLICKHOUSE, Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from everhold.values.expressions.dialects import Dialect
 
 __all__ = ["ClickHouse"]
 
@@ -56,15 +56,13 @@ class ClickHouse(Remote):
     Examples:
         >>> ClickHouse("clickhouse://steward:secret@db/study", "flights").to_dict()["place"]
         'clickhouse://steward@db/study'
-        >>> ClickHouse("chdb://", "/data/flights's.parquet").source
-        "file('/data/flights\\\\\\'s.parquet', 'Parquet')"
+        >>> ClickHouse("chdb://", "/data/flights.parquet").source
+        "file('/data/flights.parquet', 'Parquet')"
     """
 
     kind: ClassVar[str] = "clickhouse"
     title: ClassVar[str] = "ClickHouse"
-    _embedded_in: ClassVar[int | None] = (
-        None  # the process that started the embedded one; a fork has none of its threads
-    )
+    _embedded_in: ClassVar[int | None] = None  # the process that started an embedded one; forks lack its threads
 
     def __init__(self, where: Any, table: str, *, max_seconds: float = 600.0) -> None:
         super().__init__(str(table), max_seconds=max_seconds)
@@ -90,8 +88,6 @@ class ClickHouse(Remote):
     @property
     def dialect(self) -> Dialect:
         """How statements are written for it."""
-        from everhold.values.expressions.dialects import CLICKHOUSE
-
         return CLICKHOUSE
 
     @property
@@ -107,8 +103,8 @@ class ClickHouse(Remote):
         """What stands after FROM for the table."""
         if self._is_file:
             pattern = self.table if re.search(r"\.\w+$", self.table) else f"{self.table.rstrip('/')}/*.parquet"
-            return f"file({_text(pattern)}, 'Parquet')"
-        return ".".join(map(_quoted, name_parts(self.table)))
+            return f"file({CLICKHOUSE.literal(pattern)}, 'Parquet')"
+        return ".".join(map(CLICKHOUSE.quoted, name_parts(self.table)))
 
     @property
     def _is_file(self) -> bool:
@@ -170,7 +166,7 @@ class ClickHouse(Remote):
         return array_of(column)
 
     def _digest_sql(self, types: Sequence[tuple[str, str]], key: str) -> str:
-        texts = [_text(key), *(_as_text(name, data_type) for name, data_type in types)]
+        texts = [CLICKHOUSE.literal(key), *(_as_text(name, data_type) for name, data_type in types)]
         while len(texts) > 1:  # of many columns, in a tree
             texts = [f"concat({', '.join(texts[place : place + 100])}, '')" for place in range(0, len(texts), 100)]
         sums = ", ".join(
@@ -184,10 +180,10 @@ class ClickHouse(Remote):
             pattern = Path(self.table)
             return tuple(map(_touched, sorted(pattern.glob("*.parquet")) if pattern.is_dir() else [pattern])) or None
         *database, name = name_parts(self.table)
-        within = _text(database[0]) if database else "currentDatabase()"
+        within = CLICKHOUSE.literal(database[0]) if database else "currentDatabase()"
         parts = (
             "SELECT count(), hex(SHA256(toString(arraySort(groupArray(hash_of_all_files))))) FROM system.parts "
-            f"WHERE active AND database = {within} AND table = {_text(name)}"
+            f"WHERE active AND database = {within} AND table = {CLICKHOUSE.literal(name)}"
         )
         from clickhouse_connect.driver.exceptions import DatabaseError
 
@@ -235,7 +231,7 @@ class ClickHouse(Remote):
     def _kill(self, query: str) -> None:
         with contextlib.suppress(Exception):
             if not self._is_embedded:
-                self._connected().command(f"KILL QUERY WHERE query_id = {_text(query)} ASYNC")
+                self._connected().command(f"KILL QUERY WHERE query_id = {CLICKHOUSE.literal(query)} ASYNC")
 
     def _is_unreachable(self, error: Exception) -> bool:
         from clickhouse_connect.driver.exceptions import OperationalError
@@ -252,8 +248,8 @@ def _embedded_client(path: str) -> Any:
         return clickhouse_connect.get_client(interface="chdb", path=path)
     except ProgrammingError:  # so it says
         raise Unavailable(
-            "this process has an embedded ClickHouse on another folder open, and it can have one only; expected that to "
-            "be closed, or a process of its own; nothing was charged; close the other holdout or client, then try again"
+            "this process has an embedded ClickHouse on another folder open, and can have one only; expected that to be "
+            "closed, or a process of its own; nothing was charged; close the other holdout or client, then try again"
         ) from None
 
 
@@ -294,7 +290,7 @@ def _address_of(client: Any) -> str:
 
 def _as_text(name: str, data_type: str) -> str:
     """A text of a column that no other value has, with its length before it; floats and bytes as they are."""
-    column = f"t.{_quoted(name)}"
+    column = f"t.{CLICKHOUSE.quoted(name)}"
     exact = re.search(r"^(?:\w+\()*(B?Float\d+|FixedString)", data_type) is not None and "Array(" not in data_type
     text = f"ifNull({'hex' if exact else 'toString'}({column}), '')"
     return f"if(isNull({column}), '-', concat(toString(length({text})), ':', {text}))"
@@ -306,12 +302,3 @@ def _touched(path: Path) -> tuple[Any, ...]:
     except OSError:
         return (str(path),)
     return (str(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-def _quoted(name: str) -> str:
-    """A name in ClickHouse's quotes, in which a backslash takes a meaning away, too."""
-    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -19,13 +19,13 @@ import sqlalchemy as sa
 from everhold.sealing.engines.arrays import array_of, plain
 from everhold.sealing.engines.remote import PIECES, Remote, name_parts
 from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.dialects import POSTGRESQL, Dialect, dialect_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from everhold.values.expressions.dialects import Dialect
 
 __all__ = ["Database"]
 
@@ -116,8 +116,6 @@ class Database(Remote):
     @property
     def dialect(self) -> Dialect:
         """How statements are written for it."""
-        from everhold.values.expressions.dialects import POSTGRESQL, dialect_named
-
         return POSTGRESQL if self._is_postgres else dialect_named(self._address.get_backend_name())
 
     @property
@@ -131,10 +129,7 @@ class Database(Remote):
     @property
     def source(self) -> str:
         """What stands after FROM for the table."""
-        if self._is_postgres:
-            return ".".join(map(_quoted, name_parts(self.table)))
-        written = self._address.get_dialect()().identifier_preparer
-        return ".".join(map(written.quote_identifier, name_parts(self.table)))
+        return ".".join(map(self.dialect.quoted, name_parts(self.table)))
 
     @property
     def _is_postgres(self) -> bool:
@@ -156,7 +151,7 @@ class Database(Remote):
     def _types(self) -> list[tuple[str, str]]:
         if not self._is_postgres:
             return [(name, kind.value) for name, kind in self._generic_kinds().items()]
-        found = self._said(_TYPES.format(table=_text(self.source)))
+        found = self._said(_TYPES.format(table=POSTGRESQL.literal(self.source)))
         self._types_of = {data_type: kind for _, data_type, kind in found}
         return [(str(name), str(data_type)) for name, data_type, _ in found]
 
@@ -222,7 +217,7 @@ class Database(Remote):
         return list(map(plain, column[0]))
 
     def _digest_sql(self, types: Sequence[tuple[str, str]], key: str) -> str:
-        texts = [_text(key), *(_as_text(name, data_type) for name, data_type in types)]
+        texts = [POSTGRESQL.literal(key), *(_as_text(name, data_type) for name, data_type in types)]
         pieces = ", ".join(f"sum(('x' || substr(h, {place}, 15))::bit(60)::bigint)" for place in PIECES)
         digest = f"encode(sha256(convert_to({' || '.join(texts)}, 'UTF8')), 'hex')"
         return f"SELECT count(*), {pieces} FROM (SELECT {digest} AS h FROM {self.source} AS t) AS hashed"
@@ -244,7 +239,7 @@ class Database(Remote):
         """PostgreSQL's own counts of what was written, which it tells within a second or so."""
         if not self._is_postgres:
             return None
-        found = self._said(_TOUCHED.format(table=_text(self.source)))
+        found = self._said(_TOUCHED.format(table=POSTGRESQL.literal(self.source)))
         return found[0] if found else None
 
     def _connected(self) -> Any:
@@ -321,15 +316,7 @@ def _columns(rows: Sequence[Any], types: Sequence[str]) -> list[Any]:
 
 def _as_text(name: str, data_type: str) -> str:
     """A text of a column that no other value has, with its length before it; floats as their bits."""
-    column = f"t.{_quoted(name)}"
+    column = f"t.{POSTGRESQL.quoted(name)}"
     sent = {"double precision": "float8send", "real": "float4send"}.get(data_type)
     text = f"encode({sent}({column}), 'hex')" if sent else f"{column}::text"
     return f"CASE WHEN {column} IS NULL THEN '-' ELSE length({text}) || ':' || {text} END"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
-from everhold.sealing.engines.errors import errors_hidden
 from everhold.sealing.engines.arrays import plain
+from everhold.sealing.engines.errors import errors_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,6 +69,7 @@ class Remote(ABC):
     title: ClassVar[str]
     embedded: ClassVar[bool] = False
     most_expressions: ClassVar[int] = 64
+    path: ClassVar[None] = None
 
     def __init__(self, table: str, *, max_seconds: float = 600.0) -> None:
         self.table, self._max_seconds = table, float(max_seconds)
@@ -110,10 +111,6 @@ class Remote(ABC):
     @abstractmethod
     def place(self) -> str:
         """Its address without credentials."""
-
-    @property
-    def path(self) -> None:
-        """No file of its own."""
 
     @property
     def snapshot(self) -> str | None:
@@ -160,7 +157,7 @@ class Remote(ABC):
         """
         return None
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> None:  # noqa: B027  most remember nothing
         """Forget what is remembered of the table's files."""
 
     def columns(self) -> dict[str, ColumnKind]:
@@ -185,7 +182,7 @@ class Remote(ABC):
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """What the engine says: whole numbers as ints, exact however large."""
-        found = []
+        found: list[tuple[Any, ...]] = []
         with self._hidden():
             for _, columns in self._run(statement, max_seconds=self._max_seconds):
                 found += zip(*map(self._values, columns), strict=True)
@@ -304,5 +301,6 @@ def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     if len(parts) == 1:
         return parts[0]
     known = [part for part in parts if part.dtype != object or np.ma.count(part)]
-    return np.ma.concatenate([part.astype(known[0].dtype) if known and not np.ma.count(part) else part
-                              for part in parts])  # fmt: skip
+    alike = [part.astype(known[0].dtype) if known and not np.ma.count(part) else part for part in parts]
+    joined: NDArray[Any] = np.ma.concatenate(alike)  # type: ignore[no-untyped-call]
+    return joined

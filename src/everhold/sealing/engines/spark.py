@@ -26,13 +26,13 @@ from everhold.sealing.engines.arrays import arrow_array, plain
 from everhold.sealing.engines.remote import PIECES, Remote, name_parts
 from everhold.sealing.time_limits import TimeLimits
 from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.dialects import SPARK, Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from everhold.values.expressions.dialects import Dialect
 
 __all__ = ["Spark"]
 
@@ -55,8 +55,8 @@ class Spark(Remote):
 
     Args:
         session: A session of PySpark 4, classic or Connect; it stays the caller's.
-        table: Name of a table or view, with its catalog and schema as Spark has them, or the path of a folder of Parquet
-            files: what has a slash in it, unless it is in quotes, is a path.
+        table: Name of a table or view, with its catalog and schema as Spark has them, or the path of a folder of
+            Parquet files: what has a slash in it, unless it is in quotes, is a path.
         max_seconds: Limit for each statement.
     """
 
@@ -93,8 +93,6 @@ class Spark(Remote):
     @property
     def dialect(self) -> Dialect:
         """How statements are written for it."""
-        from everhold.values.expressions.dialects import SPARK
-
         return SPARK
 
     @property
@@ -162,7 +160,7 @@ class Spark(Remote):
     def _named(self) -> str:
         """A table without its snapshot."""
         if not self._is_path:
-            return ".".join(map(_quoted, name_parts(self.table)))
+            return ".".join(map(SPARK.quoted, name_parts(self.table)))
         if _PATTERN.search(self.table):
             raise ValueError(
                 f"{self.table!r} has signs that Spark takes for a pattern of paths; expected one folder; rename it"
@@ -226,7 +224,7 @@ class Spark(Remote):
         return list(map(plain, column.to_pylist()))
 
     def _digest_sql(self, types: Sequence[tuple[str, str]], key: str) -> str:
-        texts = ", ".join([_text(key), *(_as_text(name, data_type) for name, data_type in types)])
+        texts = ", ".join([SPARK.literal(key), *(_as_text(name, data_type) for name, data_type in types)])
         sums = ", ".join(
             f"sum(CAST(conv(substring(h, {place}, 15), 16, 10) AS DECIMAL(38, 0))) AS p{place}" for place in PIECES
         )
@@ -398,7 +396,7 @@ def _newest_sql(provider: str, name: str) -> str | None:
 
 def _as_text(name: str, data_type: str) -> str:
     """A text of a column that no other value has, with its length before it; floats by all of their digits."""
-    column = f"t.{_quoted(name)}"
+    column = f"t.{SPARK.quoted(name)}"
     if data_type in ("float", "double"):
         text = f"format_string('%a', CAST({column} AS DOUBLE))"
     elif data_type == "timestamp":  # whatever the zone of the session
@@ -408,11 +406,3 @@ def _as_text(name: str, data_type: str) -> str:
     else:
         text = f"to_json({column})" if _NESTED.match(data_type) else f"CAST({column} AS STRING)"
     return f"coalesce(concat(CAST(length({text}) AS STRING), ':', {text}), '-')"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
