@@ -147,11 +147,7 @@ class JoinedTable:
         def some(count: int, name: str) -> tuple[int, Sequence[Any]]:
             if not count:
                 return 0, ()
-<<<<<<< HEAD
-            own = "k" if name == "lacking" else "i"
-=======
             own = "known_id" if name == "lacking" else "given_id"
->>>>>>> w-predictions
             found = self.engine.rows(f"SELECT {own} FROM {both} WHERE {tests[name][0]} ORDER BY {own} LIMIT {_SHOWN}")
             return int(count), [value for (value,) in found]
 
