@@ -10,9 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from everhold_lab.serving import ServiceTimes, served
-
 import everhold as eh
+from everhold_lab.serving import ServiceTimes, served
 
 HOME = Path(__file__).parent
 MEASURED = HOME.parent / "benchmarks" / "growth.json"

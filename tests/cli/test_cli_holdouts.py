@@ -139,7 +139,7 @@ def test_all_columns_need_one_file_of_them(study, everhold):
     assert "no column 'bad'" in lacking.stderr
     assert "'strange' of wrong.csv are no labels" in everhold(*ask, "--accuracy", "wrong.csv", code=5).stderr
     with Holdout.open("s.db", "flights") as holdout:
-        assert holdout.status()["asked"] == 0
+        assert len(holdout.transcript()) == 0
 
 
 def test_predictions_may_be_parquet(study, everhold):

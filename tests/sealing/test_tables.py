@@ -172,8 +172,10 @@ def test_an_engine_is_tried_on_made_up_rows_first(tmp_path, pond, monkeypatch):
     monkeypatch.setattr(tables, "conformance", conformance)
     created(tmp_path, pond).close()
     monkeypatch.setattr(conformance_module, "grid_integer", lambda *_, **__: 7)  # as if it counted otherwise
+    (tmp_path / "other").mkdir()
     with pytest.raises(HoldoutRejected, match="counts otherwise than the rules say"):
-        created(tmp_path, pond, again=True)
+        created(tmp_path / "other", pond)
+    assert not list((tmp_path / "other").iterdir())
 
 
 def test_training_rows_are_copied(tmp_path, pond):

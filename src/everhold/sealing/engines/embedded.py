@@ -135,10 +135,6 @@ class Embedded:
         """See `Engine.to_dict`: the file lies where the rows of its storage do."""
         return {"kind": self.kind, "table": self._path.name, "place": None, "snapshot": None}
 
-    def pinned(self, facts: Mapping[str, Any]) -> Embedded:
-        """See `Engine.pinned`: a file has one state only."""
-        return self
-
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""
         if (connection := self._connection) is not None:
