@@ -125,8 +125,8 @@ def _lines(name: str, rows: int) -> list[dict[str, Any]]:
             times = compare(lambda: stored.totals(bound), lambda: table.run(statement), rounds=_ROUNDS)  # noqa: B023
             lines.append({
                 "engine": name, "rows": f"{table.rows:.0e}", "question": what,
-                "everhold ms": round(1e3 * times["ours"]), "by hand ms": round(1e3 * times["peer"]), "ratio": times["ratio"],
-                "target": one if len(questions) == 1 else many,
+                "everhold ms": round(1e3 * times["ours"]), "by hand ms": round(1e3 * times["peer"]),
+                "ratio": times["ratio"], "target": one if len(questions) == 1 else many,
                 "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
             })  # fmt: skip
         stored.close()

@@ -15,7 +15,7 @@ from everhold_lab.serving import ServiceTimes, served
 
 HOME = Path(__file__).parent
 MEASURED = HOME.parent / "benchmarks" / "growth.json"
-RATE, WINDOW, ENGINES = 1_000, 0.02, 4
+RATE, WINDOW, ENGINES = 1_000, 0.02, 4  # of engines: cores, one for each pass
 PROCESS, COMMIT, RECORD = 0.0135, 0.0027, 0.0007  # seconds: 1/74 asks, a durable ask, a question of `ask_many`
 
 
@@ -36,7 +36,7 @@ def widths() -> list[dict[str, Any]]:
 
 def waits() -> list[dict[str, Any]]:
     """How long the slowest hundredth waits, by the model, fed with what was measured of one pass."""
-    found = {(line["rows"], line["questions"]): line["elapsed s"] for line in json.loads(MEASURED.read_text())}
+    found = {(line["rows"], line["questions"]): line["processor s"] for line in json.loads(MEASURED.read_text())}
     lines = []
     for rows in (100_000, 1_000_000):
         one, many = found[rows, 1], found[rows, 64]
@@ -58,7 +58,12 @@ def draw() -> None:
     from everhold.charts import save_chart, styled
 
     colours = alt.Scale(range=["#0072b2", "#009e73", "#d55e00"])
-    rows = alt.X("rows:Q", title="sealed rows", scale=alt.Scale(type="log"), axis=alt.Axis(format="~e", tickCount=6))
+    rows = alt.X(
+        "rows:Q",
+        title="sealed rows",
+        scale=alt.Scale(type="log"),
+        axis=alt.Axis(format="~e", values=[10**at for at in range(4, 10)]),
+    )
 
     def curve(data: list[dict[str, Any]], y: str, title: str, colour: str | None, x: Any = rows) -> Any:
         drawn = alt.Chart(pd.DataFrame(data)).mark_line(point=True).properties(width=280, height=220)
