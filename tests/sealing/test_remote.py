@@ -156,7 +156,8 @@ def test_a_name_is_a_name_whatever_is_in_it():
     spelled = '"' + hostile.replace('"', '""') + '"'
     assert name_parts(f"study.{spelled}") == ["study", hostile]
     assert Database("postgresql://db/study", spelled).source == spelled
-    assert ClickHouse("clickhouse://db", spelled).source == '`x"; DROP TABLE y; --\\``'
+    assert ClickHouse("clickhouse://db", spelled).source == '`x"; DROP TABLE y; --```'
+    assert ClickHouse("clickhouse://db", '"a\\"').source == r"`a\\`"
     assert Spark(None, spelled)._named == '`x"; DROP TABLE y; --```'
     for nothing in ("", "a..b", 'a"b', "a.", "a\0b"):
         with pytest.raises(ValueError, match="is not the name of a table"):

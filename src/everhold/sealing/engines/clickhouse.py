@@ -248,7 +248,7 @@ def _embedded_client(path: str) -> Any:
         return clickhouse_connect.get_client(interface="chdb", path=path)
     except ProgrammingError:  # so it says
         raise Unavailable(
-            "this process has an embedded ClickHouse on another folder open, and can have one only; expected that to be "
+            "this process has an embedded ClickHouse open on another folder, and can have one; expected that to be "
             "closed, or a process of its own; nothing was charged; close the other holdout or client, then try again"
         ) from None
 
