@@ -4,8 +4,8 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from engine_samples import Pond, poured, stirred
 from holdout_samples import ROWS, create, rows
+from pond_samples import Pond, poured, stirred, tried_before
 
 from everhold import (
     EverholdError,
@@ -23,6 +23,8 @@ from everhold.engines import Predictions
 from everhold.questions.difference import difference
 from everhold.sealing import joined
 from everhold.wire.questions import written
+
+__all__ = ["tried_before"]
 
 IDS = np.arange(ROWS) + 7
 SEALED = pd.DataFrame({**rows(0), "id": IDS})
@@ -44,7 +46,7 @@ def taken_from(pond, statement):
 
 
 @pytest.fixture
-def pond(tmp_path):
+def pond(tmp_path, tried_before):
     poured(tmp_path / "pond.db", "models", shuffled(TABLE))
     return poured(tmp_path / "pond.db", "sealed", SEALED)
 
@@ -223,7 +225,7 @@ def test_no_row_counts_twice_however_often_its_id_is_there(exact, pond, monkeypa
     assert exact.ask(accuracy(Predictions("models", "m12"))).value == (MODELS["m12"] == LABELS).mean()
 
 
-def test_labels_of_text_are_joined_as_texts(tmp_path):
+def test_labels_of_text_are_joined_as_texts(tmp_path, tried_before):
     said = np.where(RNG.random(ROWS) < 0.7, SEALED["carrier"], "AA")
     poured(tmp_path / "pond.db", "models", pd.DataFrame({"id": IDS, "said": said}))
     pond = poured(tmp_path / "pond.db", "sealed", SEALED)
