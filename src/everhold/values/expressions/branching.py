@@ -6,8 +6,8 @@ is false; where it is not true it may be false or null, which no use of it can t
 ``delay > 60`` but a comparison with infinity.
 
 Nothing raises because of a row's value. Where an engine raises for doubles that become too large or too small,
-operations are watched unless `everhold.values.expressions.reaches` rules that out: the result is decided before it is
-computed, by comparing numbers that were multiplied by powers of two, which is exact.
+operations are watched (`everhold.values.expressions.watching`) unless `everhold.values.expressions.reaches` rules that
+out.
 
 Pieces that are long and used twice become columns of a sub-select; of short ones the text is repeated.
 """
@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from everhold.values.expressions.lowering import lowered
-from everhold.values.expressions.reaches import LARGEST, Reach, folded, reach_of
+from everhold.values.expressions.reaches import Reach, folded, reach_of
 from everhold.values.expressions.sheet import Faces, Part, Sheet
 from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, RowValue
+from everhold.values.expressions.watching import leaves_doubles, watched_template
 
 __all__ = ["BranchingSheet"]
 
@@ -42,8 +43,7 @@ class BranchingSheet(Sheet):
 
     def prepared(self, expression: Expression) -> Expression:
         """The expression whose nodes are written: without functions, and with literals where all is known."""
-        steps = _rebuilt(lowered(_rebuilt(expression, _of_positive)), folded)
-        return steps
+        return _rebuilt(lowered(_rebuilt(expression, _of_positive)), folded)
 
     def faces(self, node: Node, inputs: Sequence[Faces]) -> Faces:
         """One node from those of its operands."""
@@ -92,7 +92,10 @@ class BranchingSheet(Sheet):
                 return self._present(node, self._calculated(node, ones))
 
     def grid(self, value: RowValue, root: Faces, unit: int) -> Part:
-        """The integer of one row: what is missing, or not above the lower end, counts as the lower end."""
+        """The integer of one row: what is missing, or not above the lower end, counts as the lower end.
+
+        Below the first step nothing is computed, because its quotient might be too small for a double.
+        """
         number, present = root
         none, all_steps = map(self.dialect.integer.format, (0, int(unit)))
         if value.expression.kind is ColumnKind.BOOLEAN:
@@ -118,7 +121,10 @@ class BranchingSheet(Sheet):
             texts, layers = self._layers(kept, flat=flat)
             if flat and layers == [[]]:
                 break
-        last = [f"{texts.get(result, result)} AS {names}{place}" for place, result in enumerate(results)]  # type: ignore[arg-type,call-overload]
+        last = [
+            f"{result if isinstance(result, str) else texts[result]} AS {names}{place}"
+            for place, result in enumerate(results)
+        ]
         own = [f"t.{self.dialect.quoted(position)} AS p"] if position else []
         if layers == [[]]:
             return f"SELECT {', '.join(own + last)} FROM {source} AS t"
@@ -203,7 +209,7 @@ class BranchingSheet(Sheet):
             return [place for place in nans if place != negated]
         return nans[:1] if len(nans) > 1 else []
 
-    def _like(self, text: Part, pattern: str) -> Iterator[tuple[Part, ...]]:
+    def _like(self, text: Part, pattern: str) -> Iterator[tuple[str, *tuple[Part, ...]]]:
         """Tests that a text is like a pattern, as templates and what stands in them."""
         spelled, ends = self.dialect, pattern.split("%")
         first, *between, last = ends if len(ends) > 1 else (pattern, "")
@@ -219,7 +225,7 @@ class BranchingSheet(Sheet):
         for part in filter(None, between):
             inside: Part = text
             if first or last:  # of a text that is too short something is made, too
-                rest = spelled.length.replace("{0}", "{0}") + f" - {len(first) + len(last)}"
+                rest = f"{spelled.length} - {len(first) + len(last)}"
                 piece = spelled.piece.replace("{1}", str(len(first) + 1)).replace("{2}", f"greatest({rest}, 0)")
                 inside = self._filled(piece, text)
             yield spelled.inside, inside, spelled.literal(part)
@@ -237,24 +243,9 @@ class BranchingSheet(Sheet):
         plain = f"({{0}} {_SIGNS[node.operation]} {{1}})"
         if node.operation is Operation.DIVIDE and second.zero:
             plain = f"({{0}} / nullif({{1}}, {self.dialect.literal(0.0)}))"
-        if self.dialect.raises and any(_leaves_doubles(node.operation, first, second)):
-            return self._filled(self._watched(node, plain), *inputs)
-        return self._filled(plain, *inputs)
-
-    def _watched(self, node: Node, plain: str) -> str:
-        """A template of the same where a result may be too large or too small for the engine.
-
-        It is one piece, because a column of a sub-select would be computed for all rows.
-        """
-        constant, place = _constant(node)
-        if node.operation in (Operation.ADD, Operation.SUBTRACT):
-            template = _SUM.replace("+", _SIGNS[node.operation])
-        elif constant:
-            template = _with_constant(node.operation, constant, place)
-        else:
-            template = _PRODUCT if node.operation is Operation.MULTIPLY else _QUOTIENT
-        numbers = _NUMBER.sub(lambda found: self.dialect.literal(float.fromhex(found[1])), template)
-        return numbers.replace("INFINITY", self.dialect.infinite).replace("{2}", plain)
+        if self.dialect.raises and leaves_doubles(node.operation, first, second):
+            plain = watched_template(node, plain, self.dialect)
+        return self._filled(plain, *inputs)  # one piece: a column of a sub-select would be computed for all rows
 
     def _steps(self, value: RowValue, number: Part, unit: int) -> Part:
         """Steps of the grid above the lower end, not yet rounded down."""
@@ -266,81 +257,9 @@ class BranchingSheet(Sheet):
 
 
 _ALONE = {Operation.NEGATE: "(-{0})", Operation.ABSOLUTE: "abs({0})"}
-_NUMBER = re.compile(r"<(\S+)>")  # in hex, as `float.fromhex` reads it
-_SUM = (
-    "(CASE WHEN (abs({0}) < <0x1p1023> AND abs({1}) < <0x1p1023>) OR abs({0}) < <1> OR abs({1}) < <1> THEN {2} "
-    "WHEN abs({0} * <0x1p-1> + {1} * <0x1p-1>) < <0x1p1023> THEN {2} ELSE ({0} * <0x1p-1> + {1} * <0x1p-1>) * INFINITY END)"
-)
-"""A sum is too large where that of the halves is 2^1023 at least; so small ones are never halved."""
-
-_QUOTIENT = (
-    "(CASE WHEN abs({1}) < <1> AND abs({0}) > <0x1p-60> THEN CASE WHEN abs({0}) * <0x1p-512> >= abs({1}) * <0x1p512> "
-    "THEN ({0} * INFINITY) * (nullif({1}, <0>) * INFINITY) ELSE {2} END "
-    "WHEN abs({1}) > <1> AND abs({1}) <= INFINITY AND abs({0}) < <1> "
-    "THEN CASE WHEN abs({0}) * <0x1p537> <= abs({1}) * <0x1p-538> THEN <0> ELSE {2} END ELSE {2} END)"
-)
-"""A quotient of two doubles is never so near to a power of two that rounding would take it there."""
-
-_ONE_SIDE, _OTHER_SIDE = "(abs({0}) * <0x1p537>)", "(abs({1}) * <0x1p538>)"
 
 
-def _upper_half(side: str) -> str:
-    return f"({side} * <0x8000001p0> - ({side} * <0x8000001p0> - {side}))"
-
-
-def _lower_half(side: str) -> str:
-    return f"({side} - {_upper_half(side)})"
-
-
-_TIE = " + ".join(
-    [
-        f"((({_upper_half(_ONE_SIDE)} * {_upper_half(_OTHER_SIDE)} - <1>)",
-        f"{_upper_half(_ONE_SIDE)} * {_lower_half(_OTHER_SIDE)})",
-        f"{_lower_half(_ONE_SIDE)} * {_upper_half(_OTHER_SIDE)})",
-        f"{_lower_half(_ONE_SIDE)} * {_lower_half(_OTHER_SIDE)}",
-    ]
-)
-"""What rounding took from a product that is 1 (Dekker 1971)."""
-
-_PRODUCT = (
-    "(CASE WHEN abs({0}) > <1> AND abs({1}) > <1> THEN CASE WHEN (abs({0}) * <0x1p-512>) * (abs({1}) * <0x1p-512>) >= <1> "
-    "THEN {0} * ({1} * INFINITY) ELSE {2} END "
-    "WHEN least(abs({0}), abs({1})) < <0x1p-537> AND greatest(abs({0}), abs({1})) < <1> THEN CASE "
-    f"WHEN {_ONE_SIDE} * {_OTHER_SIDE} < <1> THEN <0> WHEN {_ONE_SIDE} * {_OTHER_SIDE} > <1> THEN {{2}} "
-    f"WHEN {_TIE} <= <0> THEN <0> ELSE {{2}} END ELSE {{2}} END)"
-)
-"""The same of a product, but one may be so near: then the rest is computed that rounding takes away."""
-
-
-def _leaves_doubles(operation: Operation, first: Reach, second: Reach) -> tuple[bool, bool]:
-    """Whether a result may be too large, and whether it may be too small, from finite operands that are not 0."""
-    most, other_most = (min(one.most, LARGEST) for one in (first, second))
-    match operation:
-        case Operation.ADD | Operation.SUBTRACT:
-            return most + other_most == math.inf, False
-        case Operation.MULTIPLY:
-            return most * other_most == math.inf, first.least * second.least == 0.0
-        case _:
-            return most / second.least == math.inf, other_most > 0.0 and first.least / other_most == 0.0
-
-
-def _constant(node: Node) -> tuple[float, int]:
-    """The literal by which is multiplied or divided, 0 where there is none; and the place of the other operand."""
-    for place in (1, 0) if node.operation is Operation.MULTIPLY else (1,):
-        if node.operands[place].operation in (Operation.NUMBER, Operation.TIME):
-            return float(node.operands[place].value or 0.0), 1 - place
-    return 0.0, 0
-
-
-def _with_constant(operation: Operation, constant: float, place: int) -> str:
-    """A product or quotient with a literal: compared with the number where it leaves the doubles."""
-    if (abs(constant) > 1.0) is (operation is Operation.MULTIPLY):
-        limit, sign = _last_finite(operation, constant), "" if constant > 0 else "-"
-        return f"(CASE WHEN abs({{{place}}}) > <{limit.hex()}> THEN {{{place}}} * ({sign}INFINITY) ELSE {{2}} END)"
-    return f"(CASE WHEN abs({{{place}}}) <= <{_last_zero(operation, constant).hex()}> THEN <0> ELSE {{2}} END)"
-
-
-def _rebuilt(expression: Expression, rule) -> Expression:  # type: ignore[no-untyped-def]
+def _rebuilt(expression: Expression, rule: Callable[[Node, tuple[Node, ...]], Node]) -> Expression:
     rebuilt: dict[Node, Node] = {}
     for node in expression.nodes:
         rebuilt[node] = rule(node, tuple(rebuilt[operand] for operand in node.operands))
@@ -374,38 +293,3 @@ def _first_step(value: RowValue, unit: int) -> float:
             above = middle
         else:
             below = middle
-
-
-def _last_finite(operation: Operation, constant: float) -> float:
-    """The largest double whose product or quotient with a constant is finite."""
-    return _last(lambda number: math.isfinite(_result(operation, number, constant)), LARGEST)
-
-
-def _last_zero(operation: Operation, constant: float) -> float:
-    """The largest double whose product or quotient with a constant is 0."""
-    return _last(lambda number: _result(operation, number, constant) == 0.0, LARGEST)
-
-
-def _result(operation: Operation, number: float, constant: float) -> float:
-    return number * abs(constant) if operation is Operation.MULTIPLY else number / abs(constant)
-
-
-def _last(holds, high: float) -> float:  # type: ignore[no-untyped-def]
-    """The last double of those for which something holds, from 0 on, by halving in their order."""
-    low, above = 0, _place(high) + 1
-    while above - low > 1:
-        middle = (low + above) // 2
-        low, above = (middle, above) if holds(_double_at(middle)) else (low, middle)
-    return _double_at(low)
-
-
-def _place(number: float) -> int:
-    import struct
-
-    return int(struct.unpack("<q", struct.pack("<d", number))[0])
-
-
-def _double_at(place: int) -> float:
-    import struct
-
-    return float(struct.unpack("<d", struct.pack("<q", place))[0])

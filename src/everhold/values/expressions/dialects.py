@@ -74,7 +74,7 @@ class Dialect:
         greatest_nan: Whether nan is above all numbers and equals itself; as in IEEE's rules otherwise.
         eager: Whether branches are computed for rows that do not take them.
         padded: Whether `everhold.values.expressions.padded` writes it.
-        drafted: In which dialect statements are written before sqlglot translates them; None if they are not translated.
+        drafted: In which dialect statements are written before sqlglot translates them; None where it does not.
 
     Examples:
         >>> DUCKDB.quoted("odd name"), SPARK.quoted("odd name"), SPARK.literal(0.5)

@@ -178,9 +178,9 @@ class PaddedSheet(Sheet):
         """Whether a row counts, of an expression that is a condition."""
         return self._put("(", root[0], ")")  # a literal is a piece, too
 
-    def select(self, results: Sequence[int], source: str, position: str | None, *, names: str = "v") -> str:
+    def select(self, results: Sequence[Part], source: str, position: str | None, *, names: str = "v") -> str:
         """The results of each row, by sub-selects from the columns of the table up to the pieces that are used once."""
-        uses = self._uses(results)
+        uses = self._uses([result for result in results if isinstance(result, int)])
         texts: dict[int, str] = {}
         levels: dict[int, int] = {}
         layers: list[list[str]] = [[f"t.{self.dialect.quoted(position)} AS p"] if position else []]
@@ -198,7 +198,10 @@ class PaddedSheet(Sheet):
         rows = f"(SELECT {', '.join(layers[0] or ['1 AS one'])} FROM {source} AS t)"
         for layer in layers[1:]:
             rows = f"(SELECT *, {', '.join(layer)} FROM {rows})"
-        last = [f"{texts[result]} AS {names}{place}" for place, result in enumerate(results)]
+        last = [
+            f"{result if isinstance(result, str) else texts[result]} AS {names}{place}"
+            for place, result in enumerate(results)
+        ]
         return f"SELECT {', '.join((['p'] if position else []) + last)} FROM {rows}"
 
     def _leaf(self, node: Node) -> Faces:

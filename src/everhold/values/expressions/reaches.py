@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from everhold.values.expressions.tree import ColumnKind, Node, Operation
@@ -62,7 +62,7 @@ class Reach:
 
 def folded(node: Node, operands: tuple[Node, ...]) -> Node:
     """The node with new operands, or the literal that it is where all of them are numbers."""
-    values = [float(operand.value) for operand in operands if _is_number(operand)]
+    values = [float(operand.value or 0.0) for operand in operands if _is_number(operand)]
     rule = _FOLDED.get(node.operation)
     if rule is None or len(values) < len(operands):
         return Node(node.operation, node.kind, operands, node.value)
@@ -74,7 +74,7 @@ def _is_number(node: Node) -> bool:
     return node.operation in (Operation.NUMBER, Operation.TIME)
 
 
-_FOLDED = {
+_FOLDED: dict[Operation, Callable[..., float]] = {
     Operation.NEGATE: lambda x: -x,
     Operation.ABSOLUTE: abs,
     Operation.FLOOR: lambda x: float(math.floor(x)) if math.isfinite(x) else x,

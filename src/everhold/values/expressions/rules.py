@@ -16,7 +16,7 @@ from typing import Any
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import LETTERS, ColumnKind, Node, Operation, RowValue
 
-__all__ = ["grid_integer", "seconds"]
+__all__ = ["grid_integer", "seconds", "step_value"]
 
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -41,11 +41,12 @@ def grid_integer(value: RowValue, row: Mapping[str, Any], *, unit: int = UNIT) -
     """
     found: dict[Node, Any] = {}
     for node in value.expression.nodes:
-        found[node] = _without_nan(_value(node, [found[operand] for operand in node.operands], row))
+        found[node] = step_value(node, [found[operand] for operand in node.operands], row)
     result = found[value.expression.root]
     if result is None or isinstance(result, bool):
         return unit if result else 0
-    return math.floor((min(max(result, value.low), value.high) - value.low) / value.width * unit)
+    share = (min(max(result, value.low), value.high) - value.low) / value.width
+    return math.floor(float(share * unit))
 
 
 def seconds(moment: datetime) -> float:
@@ -53,7 +54,9 @@ def seconds(moment: datetime) -> float:
     return (moment - _EPOCH) // _MICROSECOND / 1e6
 
 
-def _without_nan(value: Any) -> Any:
+def step_value(node: Node, inputs: list[Any], row: Mapping[str, Any]) -> Any:
+    """The value of one node from those of its operands; nan is None."""
+    value = _value(node, inputs, row)
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -117,6 +120,7 @@ _RULES: dict[Operation, Callable[..., Any]] = {
     Operation.SUBTRACT: operator.sub,
     Operation.MULTIPLY: operator.mul,
     Operation.DIVIDE: lambda one, other: one / other if other else None,
+    Operation.FLOOR: lambda number: float(math.floor(number)) if math.isfinite(number) else number,
     Operation.LOGARITHM: _logarithm,
     Operation.DAYS: lambda one, other: (one - other) / _DAY,
     Operation.YEAR: lambda time: float(_moment(time).year),
