@@ -164,6 +164,12 @@ def test_a_name_is_a_name_whatever_is_in_it():
             name_parts(nothing)
 
 
+@pytest.mark.parametrize("path", ["data/rows", "/data/rows*", "/data/{a,b}"])
+def test_a_path_of_spark_is_one_whole_folder(path):
+    with pytest.raises(ValueError, match="is not the whole path of one folder"):
+        Spark(None, path)
+
+
 def test_classes_are_public_names():
     assert (everhold.engines.Spark, everhold.engines.ClickHouse, everhold.engines.Database) == (
         Spark, ClickHouse, Database,

@@ -68,6 +68,8 @@ class ClickHouse(Remote):
         super().__init__(str(table), max_seconds=max_seconds)
         text = isinstance(where, (str, os.PathLike))
         self._address = _address(where) if text else _address_of(where)
+        if self._is_file and self._is_embedded:
+            self.table = str(Path(self.table).absolute())  # whoever opens it may be in another folder
         self._is_mine, self._running = text or self._is_embedded, set[str]()
         self._client: Any = None if self._is_mine else where
         _ = self.source  # is it a name?

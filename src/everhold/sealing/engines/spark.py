@@ -18,6 +18,7 @@ import os
 import re
 import secrets
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
@@ -161,9 +162,10 @@ class Spark(Remote):
         """A table without its snapshot."""
         if not self._is_path:
             return ".".join(map(SPARK.quoted, name_parts(self.table)))
-        if _PATTERN.search(self.table):
+        if _PATTERN.search(self.table) or not (Path(self.table).is_absolute() or urlsplit(self.table).scheme):
             raise ValueError(
-                f"{self.table!r} has signs that Spark takes for a pattern of paths; expected one folder; rename it"
+                f"{self.table!r} is not the whole path of one folder; expected one such as /data/flights or "
+                "s3a://bucket/flights, without signs that Spark takes for a pattern; nothing was created"
             )
         return self._view
 
