@@ -14,7 +14,8 @@ from everhold.sealing.engines.clickhouse import ClickHouse
 from everhold.sealing.engines.database import Database
 from everhold.sealing.engines.remote import name_parts
 from everhold.sealing.engines.spark import Spark
-from everhold.values.expressions import ColumnKind
+from everhold.values.expressions import ColumnKind, RowValue, parse
+from everhold.values.expressions.sql import totals_sql
 
 ENGINES = ["spark", "clickhouse", "postgresql"]
 SECRET = "canary-4711"
@@ -193,3 +194,72 @@ def test_a_change_since_the_digest_is_noticed_where_rows_are_read(poured, monkey
         pass
     with pytest.raises(IntegrityError, match=r"after sealing.*nothing was charged"), engine.reading():
         pass
+
+
+def said(engine, *expressions):
+    """How many rows meet each condition."""
+    columns = engine.columns()
+    values = [RowValue(parse(text, columns)) for text in expressions]
+    return list(engine.rows(totals_sql(values, engine.source, unit=1, dialect=engine.dialect))[0])
+
+
+def test_no_decimal_is_an_error_however_large_or_small(postgres_database):
+    import psycopg
+
+    largest, rounded_to_it = "179769313486231570814527423731704356798070e267", f"{2**1024 - 2**970 - 1}"
+    values = ["1e400", "-1e400", "1e-400", "-1e-400", "NaN", "Infinity", "-Infinity", largest, rounded_to_it, "2e-324",
+              "3e-324", "7", None]  # fmt: skip
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        connection.execute('CREATE TABLE "deci""mals" (x numeric, y numeric(500, 2), z numeric(900, 400), n numeric(9, 2))')
+        with connection.cursor() as cursor:
+            cursor.executemany('INSERT INTO "deci""mals" (x, n) VALUES (%s, 1)', [(value,) for value in values])
+            cursor.execute('INSERT INTO "deci""mals" VALUES (8, 1e450, 1e-390, 1)')
+    engine = Database(postgres_database, '"deci""mals"')
+    tests = "x > 1e308", "x < -1e308", "x = 0", "x > 0 and x < 1", "x is null", "y > 1", "z = 0", "n / 2 < 1"
+    assert said(engine, *tests) == [4, 2, 3, 1, 2, 1, 1, 14]
+    found = engine.arrays(f"SELECT x FROM {engine.source} AS t")["x"]
+    assert np.ma.count_masked(found) == 1
+    assert np.isinf(found.compressed().astype(float)).sum() == 4
+    stored = engine.contents("key")
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        connection.execute('UPDATE "deci""mals" SET x = 1e401 WHERE x = 1e400')
+    assert engine.contents("key") != stored
+    engine.close()
+
+
+def test_no_time_is_an_error_however_far(clickhouse):
+    ticks = [2**63 - 1, -(2**63), 10**13, -(10**13), 1_600_000_000, 0]
+    for scale in (0, 3, 6, 9):
+        clickhouse.command(f"CREATE TABLE times_{scale} (i Int8, x Nullable(DateTime64({scale}))) ENGINE = Memory")
+        for tick in ticks:
+            of = f"reinterpret(toInt64({tick}), 'DateTime64({scale})')"
+            clickhouse.command(f"INSERT INTO times_{scale} SELECT 1, {of}")
+        clickhouse.command(f"INSERT INTO times_{scale} VALUES (1, NULL)")
+        engine = ClickHouse(clickhouse.path, f"times_{scale}")
+        out_of_years = {0: 4, 3: 2, 6: 2, 9: 0}[scale]
+        assert said(engine, "x is null", "x is null or x > timestamp '0001-01-01'") == [1 + out_of_years, 7]
+        batch = engine.arrays(f"SELECT x FROM {engine.source} AS t")["x"]
+        assert np.ma.count_masked(batch) == 1 + out_of_years
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("DateTime('Europe/Berlin')", ["toDateTime(1603585800)", "toDateTime(1603589400)"]),  # an hour that is twice
+        ("DateTime64(3, 'Europe/Berlin')", ["toDateTime64(1603585800, 3)", "toDateTime64(1603589400, 3)"]),
+        ("DateTime64(0)", ["reinterpret(toInt64(10000000000000), 'DateTime64(0)')",
+                           "reinterpret(toInt64(10000000000001), 'DateTime64(0)')"]),
+        ("Array(DateTime('Europe/Berlin'))", ["[toDateTime(1603585800)]", "[toDateTime(1603589400)]"]),
+        ("Tuple(Float64, String)", ["(0.1, 'a')", "(0.1, 'b')", "(0.10000000000000002, 'a')"]),
+        ("Array(Nullable(String))", ["['NULL']", "[NULL]", "['']", "[]"]),
+        ("Map(String, Float64)", ["map('a', 0.0)", "map('a', -0.0)"]),
+        ("LowCardinality(Nullable(String))", ["NULL", "''", "'-'", "'NULL'", "unhex('00')", "unhex('ff')"]),
+    ],
+)  # fmt: skip
+def test_no_two_values_have_one_digest(clickhouse, kind, values):
+    found = []
+    for place, value in enumerate(values):
+        clickhouse.command(f"CREATE TABLE one_{place} (x {kind}) ENGINE = Memory")
+        clickhouse.command(f"INSERT INTO one_{place} SELECT {value}")
+        found.append(ClickHouse(clickhouse.path, f"one_{place}").contents("key"))
+    assert len(set(found)) == len(values)

@@ -84,7 +84,7 @@ def staged_table(
         check_names(columns)
         check_size(rows=None, columns=len(columns), most_rows=most_rows, what="holdout")
         pinned = keyed_fingerprint(engine, key)
-        rows = int(engine.rows(f"SELECT count(*) FROM {engine.source}")[0][0])
+        rows = int(engine.rows(f"SELECT count(*) FROM {engine.source} AS t")[0][0])
         if not rows:
             raise HoldoutRejected("the holdout table is empty; expected at least one row; nothing was created")
         line(1)

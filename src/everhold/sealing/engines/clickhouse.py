@@ -38,7 +38,13 @@ _SETTINGS = {
 }  # fmt: skip
 _WRAPPED = re.compile(r"^(?:Nullable|LowCardinality)\((.*)\)$", re.DOTALL)
 _NUMBERS = re.compile(r"^(U?Int\d+|B?Float\d+|Decimal\d*\(.*\))$")
+_EXACT = {
+    r"(?:Nullable\(|LowCardinality\()*(String|U?Int\d|Decimal|Date32|Date\b|Enum|Bool|UUID|IPv)": "toString({0})",
+    r"(?:Nullable\(|LowCardinality\()*(B?Float\d|FixedString)": "hex({0})",
+}
+"""By type a text that no other value has; of others, such as times whose zone has hours twice, and nested ones, bytes."""
 _TIMES = re.compile(r"^(Date|Date32|DateTime(64)?(\(.*\))?)$")
+_YEARS = (-62135596800, 253402300799)  # seconds since 1970 of the first and the last one that Python has
 _GONE = (209, 210, 279, 1002)  # what a server says of sockets; without a number the connection was never made
 _TLS = ("clickhouses", "https")
 
@@ -72,7 +78,7 @@ class ClickHouse(Remote):
             self.table = str(Path(self.table).absolute())  # whoever opens it may be in another folder
         self._is_mine, self._running = text or self._is_embedded, set[str]()
         self._client: Any = None if self._is_mine else where
-        _ = self.source  # is it a name?
+        _ = self._stored  # is it a name?
 
     @classmethod
     def from_url(cls, url: str, table: str) -> Self:
@@ -101,7 +107,7 @@ class ClickHouse(Remote):
         return f"{found.scheme}://{user}{found.hostname or ''}{port}{found.path}"
 
     @property
-    def source(self) -> str:
+    def _stored(self) -> str:
         """What stands after FROM for the table."""
         if self._is_file:
             pattern = self.table if re.search(r"\.\w+$", self.table) else f"{self.table.rstrip('/')}/*.parquet"
@@ -125,7 +131,7 @@ class ClickHouse(Remote):
                 self._client = None
 
     def _types(self) -> list[tuple[str, str]]:
-        found = [columns for _, columns in self._run(f"DESCRIBE TABLE {self.source}", max_seconds=self._max_seconds)]
+        found = [columns for _, columns in self._run(f"DESCRIBE TABLE {self._stored}", max_seconds=self._max_seconds)]
         return [pair for columns in found for pair in zip(columns[0], columns[1], strict=True)]
 
     def _kind(self, data_type: str) -> ColumnKind:
@@ -175,7 +181,17 @@ class ClickHouse(Remote):
             f"sum(toUInt256(reinterpretAsUInt64(reverse(unhex(concat('0', substring(h, {place}, 15)))))))"
             for place in PIECES
         )
-        return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {self.source} AS t)"
+        return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {self._stored} AS t)"
+
+    def _guarded(self, column: str, data_type: str) -> str | None:
+        """Times from the year 1 to 9999: of others it fails to change the unit, and Python has none."""
+        while wrapped := _WRAPPED.match(data_type):
+            data_type = wrapped[1]
+        if not data_type.startswith("DateTime64"):
+            return None
+        known = f"toInt64({column}) BETWEEN {_YEARS[0]} AND {_YEARS[1]}"
+        within = f"if({known}, {column}, CAST(0 AS {data_type}))"  # what is missing has a value below, too
+        return f"if({known}, {within}, NULL)"
 
     def _state(self) -> object:
         if self._is_file:
@@ -291,10 +307,10 @@ def _address_of(client: Any) -> str:
 
 
 def _as_text(name: str, data_type: str) -> str:
-    """A text of a column that no other value has, with its length before it; floats and bytes as they are."""
+    """A text of a column that no other value has, with its length before it; floats, times and bytes as they are."""
     column = f"t.{CLICKHOUSE.quoted(name)}"
-    exact = re.search(r"^(?:\w+\()*(B?Float\d+|FixedString)", data_type) is not None and "Array(" not in data_type
-    text = f"ifNull({'hex' if exact else 'toString'}({column}), '')"
+    form = next((form for known, form in _EXACT.items() if re.match(known, data_type)), "formatRow('RowBinary', {0})")
+    text = f"ifNull({form.format(column)}, '')"
     return f"if(isNull({column}), '-', concat(toString(length({text})), ':', {text}))"
 
 

@@ -74,6 +74,7 @@ class Remote(ABC):
     def __init__(self, table: str, *, max_seconds: float = 600.0) -> None:
         self.table, self._max_seconds = table, float(max_seconds)
         self._checked: tuple[str, object, str] | None = None  # key, state and digest of the rows that were checked
+        self._read: str | None = None  # the source with columns that are guarded, once these are known
         self._fresh()
 
     def _fresh(self) -> None:
@@ -103,9 +104,18 @@ class Remote(ABC):
         """How statements are written for it."""
 
     @property
-    @abstractmethod
     def source(self) -> str:
-        """What stands after FROM for the table, in the dialect."""
+        """What stands after FROM for the rows, in the dialect; of columns that are guarded, their values are."""
+        return self._stored if self._read is None else self._read
+
+    @property
+    @abstractmethod
+    def _stored(self) -> str:
+        """What stands after FROM for the table as it is stored, in the dialect."""
+
+    def _guarded(self, column: str, data_type: str) -> str | None:
+        """A column of the table ``t`` without the values that the engine cannot compute with; None where it can."""
+        return None
 
     @property
     @abstractmethod
@@ -171,13 +181,23 @@ class Remote(ABC):
                 "two columns have names that differ in case only; expected names that differ otherwise; rename one "
                 "of them in a view, and seal that"
             )
+        self._read = self._guarding(types)
         return {name: self._kind(data_type) for name, data_type in types}
+
+    def _guarding(self, types: Sequence[tuple[str, str]]) -> str | None:
+        """The rows with all columns that need it guarded, so that no value of theirs is an error."""
+        columns = {name: f"t.{self.dialect.quoted(name)}" for name, _ in types}
+        guarded = {name: self._guarded(columns[name], data_type) for name, data_type in types}
+        if not any(guarded.values()):
+            return None
+        listed = (f"{guarded[name] or column} AS {self.dialect.quoted(name)}" for name, column in columns.items())
+        return f"(SELECT {', '.join(listed)} FROM {self._stored} AS t)"
 
     def beside(self, table: str) -> Self:
         """See `Engine.beside`."""
         name_parts(table)
         other = object.__new__(type(self))
-        vars(other).update(vars(self), table=table, _checked=None)
+        vars(other).update(vars(self), table=table, _checked=None, _read=None)
         return other
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:

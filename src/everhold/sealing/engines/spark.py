@@ -40,6 +40,7 @@ __all__ = ["Spark"]
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false", "spark.sql.caseSensitive": "false",
     "spark.sql.parser.escapedStringLiterals": "false", "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.variable.substitute": "false",  # of signs in names
 }  # fmt: skip
 _NUMBERS = re.compile(r"^(tinyint|smallint|int|bigint|float|double|decimal\(.*\))$")
 _STRINGS = re.compile(r"^(string|char\(\d+\)|varchar\(\d+\))$")
@@ -111,7 +112,7 @@ class Spark(Remote):
         return self._pinned[0]
 
     @property
-    def source(self) -> str:
+    def _stored(self) -> str:
         """What stands after FROM for the table."""
         if self._is_path:
             return self._view
@@ -182,7 +183,7 @@ class Spark(Remote):
         return str(int(found.column(0)[0].as_py())) if found.num_rows else None
 
     def _types(self) -> list[tuple[str, str]]:
-        fields = self._connected().sql(f"SELECT * FROM {self.source}").schema.fields
+        fields = self._connected().sql(f"SELECT * FROM {self._stored}").schema.fields
         return [(field.name, field.dataType.simpleString()) for field in fields]
 
     def _kind(self, data_type: str) -> ColumnKind:
@@ -230,7 +231,7 @@ class Spark(Remote):
         sums = ", ".join(
             f"sum(CAST(conv(substring(h, {place}, 15), 16, 10) AS DECIMAL(38, 0))) AS p{place}" for place in PIECES
         )
-        return f"SELECT count(*) AS n, {sums} FROM (SELECT sha2(concat({texts}), 256) AS h FROM {self.source} AS t)"
+        return f"SELECT count(*) AS n, {sums} FROM (SELECT sha2(concat({texts}), 256) AS h FROM {self._stored} AS t)"
 
     def _state(self) -> object:
         """The files of the rows: Spark never writes into one that is there."""
