@@ -210,7 +210,9 @@ def test_no_decimal_is_an_error_however_large_or_small(postgres_database):
     values = ["1e400", "-1e400", "1e-400", "-1e-400", "NaN", "Infinity", "-Infinity", largest, rounded_to_it, "2e-324",
               "3e-324", "7", None]  # fmt: skip
     with psycopg.connect(postgres_database, autocommit=True) as connection:
-        connection.execute('CREATE TABLE "deci""mals" (x numeric, y numeric(500, 2), z numeric(900, 400), n numeric(9, 2))')
+        connection.execute(
+            'CREATE TABLE "deci""mals" (x numeric, y numeric(500, 2), z numeric(900, 400), n numeric(9, 2))'
+        )
         with connection.cursor() as cursor:
             cursor.executemany('INSERT INTO "deci""mals" (x, n) VALUES (%s, 1)', [(value,) for value in values])
             cursor.execute('INSERT INTO "deci""mals" VALUES (8, 1e450, 1e-390, 1)')
