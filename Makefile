@@ -15,7 +15,7 @@ setup: .venv/installed-dev ## create .venv and install everything for developmen
 demo: .venv/installed-demo ## seal real flights, let an analyst climb, see what holds
 	$(BIN)/everhold demo --output demo-output
 
-services: ## install PostgreSQL and Chromium from Debian packages, if they are missing
+services: ## install PostgreSQL, Chromium and Java from Debian packages, if they are missing
 	@sh .ci/make-services
 
 test: services .venv/installed-dev .venv-walks/installed lint ## all checks and tests

@@ -16,13 +16,15 @@ from everhold.display import text_table
 
 NAMES = (
     "evaluation", "durable_asks", "ledger_growth", "batches", "looking", "planning", "dependence", "selection", "peers",
-    "service",
+    "service", "engines", "growth",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
 def main() -> None:
     """Measure, print and write; with names only those, and the other parts stay as they are."""
+    if unknown := {*sys.argv[1:]} - {*NAMES}:
+        sys.exit(f"there is no benchmark {', '.join(sorted(unknown))}; expected some of {', '.join(NAMES)}")
     parts = {name: part for name, part in _written().items() if sys.argv[1:]}
     for name in sys.argv[1:] or NAMES:
         module = importlib.import_module(f"benchmarks.{name}")

@@ -3,9 +3,9 @@
 ``EVERHOLD_BENCH_ROWS`` says how many rows (PostgreSQL, which has to load them, takes 20,000,000 at most), and
 ``EVERHOLD_BENCH_FOLDER`` where they are made once, as a Parquet file. Each engine is measured in a process of its own,
 both statements in turn on the same table: one question about one column, about two, a mean, and 100 questions in one
-call, beside one statement with 100 aggregates. What stands here is the evaluation of sealed rows alone; noise and ledger
-come on top, some milliseconds however many rows there are. Memory is the most that the process of everhold ever held,
-which includes the engine where that is in it (DuckDB, chdb).
+call, beside one statement with 100 aggregates. What stands here is the evaluation of sealed rows alone; noise and
+ledger come on top, some milliseconds however many rows there are. Memory is the most that the process of everhold ever
+held, which includes the engine where that is in it (DuckDB, chdb).
 
 The embedded engine computes everything for all rows, so that its time tells nothing about values; others need not.
 """
@@ -75,6 +75,7 @@ def made_rows(rows: int) -> Path:
     path = folder / f"rows-{rows}.parquet"
     if not path.is_file():
         with duckdb.connect(config={"memory_limit": "2GB", "preserve_insertion_order": "false"}) as engine:
+            engine.execute("SET enable_progress_bar = false")
             engine.execute(f"COPY (SELECT {_made()} FROM range({rows})) TO '{path}.new' (FORMAT parquet)")
         path.with_name(f"{path.name}.new").rename(path)
     return path
@@ -123,9 +124,9 @@ def _lines(name: str, rows: int) -> list[dict[str, Any]]:
             statement = f"SELECT {sql} FROM {table.source}"
             times = compare(lambda: stored.totals(bound), lambda: table.run(statement), rounds=_ROUNDS)  # noqa: B023
             lines.append({
-                "engine": name, "rows": f"{table.rows:.0e}", "question": what, "everhold ms": round(1e3 * times["ours"]),
-                "by hand ms": round(1e3 * times["peer"]), "ratio": times["ratio"],
-                "target": one if len(questions) == 1 else many,
+                "engine": name, "rows": f"{table.rows:.0e}", "question": what,
+                "everhold ms": round(1e3 * times["ours"]), "by hand ms": round(1e3 * times["peer"]),
+                "ratio": times["ratio"], "target": one if len(questions) == 1 else many,
                 "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
             })  # fmt: skip
         stored.close()
@@ -173,7 +174,8 @@ def _spark(rows: int, stack: ExitStack) -> _Table:
     from everhold.sealing.engines.spark import Spark
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.driver.memory", "1g").config("spark.log.level", "OFF").getOrCreate()
+    builder = builder.config("spark.driver.memory", "1g").config("spark.ui.showConsoleProgress", "false")
+    session = builder.config("spark.log.level", "OFF").getOrCreate()
     stack.callback(session.stop)
     path = made_rows(rows)
     engine = Spark(session, str(path))

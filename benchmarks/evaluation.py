@@ -30,7 +30,7 @@ def _line(kind: type[np.generic]) -> dict[str, object]:
         schema = schema_from(
             {
                 "rows": ROWS, "training_rows": 0, "columns": [["late", sealed.columns["late"].value]],
-                "label": "late", "label_kind": sealed.label_kind, "label_classes": None, "row_id": None, "features": "sealed",
+                "label": "late", "label_kind": sealed.label_kind, "label_classes": None, "row_id": None,
                 "features": "sealed",
             }
         )  # fmt: skip

@@ -1,12 +1,14 @@
-"""What tests of several rooms share: a PostgreSQL server, and databases on it."""
+"""What tests of several rooms share: a PostgreSQL server, and databases on it; Spark; an embedded ClickHouse."""
 
 import os
 
 import pytest
+from engine_tables import clickhouse_client, java_installed, running_spark
 from postgres_cluster import programs, running_cluster
 
 collect_ignore = ["conftest.py"]  # whose examples are looked for otherwise, under a name that others have, too
 _MISSING = "PostgreSQL is not installed; on Debian: apt-get install postgresql, or make services"
+_NO_JAVA = "Java is not installed, which Spark needs; on Debian: apt-get install default-jre-headless, or make services"
 
 
 @pytest.fixture(scope="session")
@@ -30,4 +32,30 @@ def postgres_url(postgres, tmp_path):
     """The address of a new, empty storage on PostgreSQL."""
     name = postgres.new_database()
     yield postgres.url(name, rows=tmp_path / "rows")
+    postgres.drop(name)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """A local Spark that ends with the tests, where Java is installed; where everything has to be, it fails."""
+    if not java_installed():
+        if os.environ.get("CI") == "true":
+            pytest.fail(_NO_JAVA)
+        pytest.skip(_NO_JAVA)
+    with running_spark(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.fixture
+def clickhouse(tmp_path):
+    """A client of an embedded ClickHouse on a folder of its own."""
+    with clickhouse_client(tmp_path / "clickhouse") as client:
+        yield client
+
+
+@pytest.fixture
+def postgres_database(postgres):
+    """The address of a new, empty database."""
+    name = postgres.new_database()
+    yield postgres.url(name)
     postgres.drop(name)

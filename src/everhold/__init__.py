@@ -47,6 +47,8 @@ __all__ = sorted(_homes())
 
 
 def __getattr__(name: str) -> Any:
+    if name == "engines":  # a module, so that it is there without an import of its own
+        return import_module("everhold.engines")
     if name not in (homes := _homes()):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(homes[name]), name)

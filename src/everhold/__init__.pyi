@@ -1,5 +1,6 @@
 """The public names, as type checkers see them; `_HOMES` in ``__init__.py`` says the same at run time."""
 
+from everhold import engines as engines
 from everhold.answers import Answer as Answer
 from everhold.answers import Transcript as Transcript
 from everhold.asking.gate import Gate as Gate

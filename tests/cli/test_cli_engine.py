@@ -4,9 +4,11 @@ import json
 
 import pandas as pd
 import pytest
-from pond_samples import PASSWORD, poured, secrets_in, served, stirred
+from pond_samples import PASSWORD, poured, secrets_in, served, stirred, tried_before
 
 from everhold.engines import ENGINE_VARIABLE
+
+__all__ = ["tried_before"]
 
 KEYS = ("kind", "table", "snapshot")
 

@@ -101,6 +101,47 @@ def test_questions_are_quoted_before_they_are_asked(study, everhold, question):
     assert price["radius"] >= (answer["high"] - answer["low"]) / 2 * (1 - 1e-9)
 
 
+def many_columns(path, name, *columns):
+    """A file of predictions again, with more columns."""
+    import duckdb
+
+    listed = ", ".join(f"{value} AS {column}" for column, value in columns)
+    duckdb.sql(f"copy (select id, {listed} from '{name}_predictions.csv') to '{path}'")
+
+
+COLUMNS = (("good", "late"), ("bad", "1 - late"), ("none", "0"))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_all_columns_of_a_file_are_asked_about_at_once(study, everhold, ending):
+    for name in ("sealed", "train"):
+        many_columns(f"{name}.{ending}", name, *COLUMNS)
+    ask = ["ask", "s.db", "flights", "--format", "json", "--accuracy"]
+    more = ["--training-predictions", f"train.{ending}", "--all-columns"]
+    told = json.loads(everhold(*ask, f"sealed.{ending}", *more).stdout)
+    assert [line["column"] for line in told] == [column for column, _ in COLUMNS]
+    one = ["--training-predictions", "train_predictions.csv"]
+    assert json.loads(everhold(*ask, "sealed_predictions.csv", *one).stdout)["question"] == told[0]["question"]
+    table = everhold("ask", "s.db", "flights", "--error", f"sealed.{ending}", *more)
+    assert table.stdout.splitlines()[2].split()[0] == "good"
+    assert "labels drawn anew" in table.stderr
+
+
+def test_all_columns_need_one_file_of_them(study, everhold):
+    many_columns("many.csv", "sealed", *COLUMNS)
+    many_columns("few.csv", "train", COLUMNS[0])
+    many_columns("wrong.csv", "sealed", *COLUMNS, ("strange", "late + 1"))
+    ask = ["ask", "s.db", "flights", "--all-columns", "--guess", "0.5"]
+    everhold(*ask, "--mean", "delay > 15", code=2)
+    everhold(*ask, "--accuracy", "many.csv", "--column", "good", code=2)
+    everhold(*ask, "--accuracy", "many.csv", "--strict", code=2)
+    lacking = everhold(*ask, "--accuracy", "many.csv", "--training-predictions", "few.csv", code=5)
+    assert "no column 'bad'" in lacking.stderr
+    assert "'strange' of wrong.csv are no labels" in everhold(*ask, "--accuracy", "wrong.csv", code=5).stderr
+    with Holdout.open("s.db", "flights") as holdout:
+        assert len(holdout.transcript()) == 0
+
+
 def test_predictions_may_be_parquet(study, everhold):
     import duckdb
 

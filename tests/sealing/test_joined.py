@@ -1,11 +1,11 @@
-"""Predictions in a table of the engine: joined there by id, known by a digest, and checked before anything is charged."""
+"""Predictions in a table of the engine: joined there by id, known by a digest, checked before anything is charged."""
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from engine_samples import Pond, poured, stirred
 from holdout_samples import ROWS, create, rows
+from pond_samples import Pond, poured, stirred, tried_before
 
 from everhold import (
     EverholdError,
@@ -22,6 +22,9 @@ from everhold import (
 from everhold.engines import Predictions
 from everhold.questions.difference import difference
 from everhold.sealing import joined
+from everhold.wire.questions import written
+
+__all__ = ["tried_before"]
 
 IDS = np.arange(ROWS) + 7
 SEALED = pd.DataFrame({**rows(0), "id": IDS})
@@ -43,7 +46,7 @@ def taken_from(pond, statement):
 
 
 @pytest.fixture
-def pond(tmp_path):
+def pond(tmp_path, tried_before):
     poured(tmp_path / "pond.db", "models", shuffled(TABLE))
     return poured(tmp_path / "pond.db", "sealed", SEALED)
 
@@ -178,14 +181,24 @@ def test_tables_that_cannot_be_joined_are_refused(holdout, tmp_path):
         holdout.ask(accuracy(Predictions("Sealed", "late")))
     with pytest.raises(QueryRejected, match="stay in a table of the engine"):
         holdout.ask(risk(Predictions("models", "q"), lambda said, true: abs(said - true), high=1))
-    with pytest.raises(QueryRejected, match="stay in a table of the engine|privacy_budget"):
+    with pytest.raises(QueryRejected, match=r"stay in a table of the engine|privacy_budget"):
         holdout.ask(auc(Predictions("models", "q"), positives=100, negatives=100))
-    with create(tmp_path, name="file", holdout=SEALED, mechanism="gaussian", **WISH) as of_a_file:
-        with pytest.raises(QueryRejected, match=r"in a file of their own.*predictions_in"):
+    with pytest.raises(QueryRejected, match="a guess of your own"):
+        holdout.ask(accuracy(LABELS, training=Predictions("models", "m1")))
+    with pytest.raises(QueryRejected, match="read where the rows are"):
+        written(accuracy(Predictions("models", "m1")))
+    for row_id, words in (("id", r"in a file of their own.*predictions_in"), (None, r"created with row_id=")):
+        wish = {**WISH, "row_id": row_id, "mechanism": "gaussian", "name": f"by {row_id}"}
+        with create(tmp_path, holdout=SEALED, **wish) as of_a_file, pytest.raises(QueryRejected, match=words):
             of_a_file.ask(accuracy(Predictions("models", "m1")))
-    with create(tmp_path, name="no ids", holdout=SEALED, mechanism="gaussian", **{**WISH, "row_id": None}) as no_ids:
-        with pytest.raises(QueryRejected, match=r"created with row_id="):
-            no_ids.ask(accuracy(Predictions("models", "m1")))
+
+
+def test_what_keeps_predictions_takes_none_that_stay_elsewhere(tmp_path, pond):
+    with (
+        create(tmp_path, holdout=pond, **WISH) as holdout,
+        pytest.raises(QueryRejected, match="gates and competitions"),
+    ):
+        holdout.gate(accuracy, champion=Predictions("models", "m1"))
 
 
 @pytest.mark.parametrize("change", ["UPDATE models SET m1 = 1 - m1", "INSERT INTO models SELECT * FROM models"])
@@ -200,7 +213,7 @@ def test_a_table_that_changes_before_the_sums_is_noticed(holdout, pond, monkeypa
 
 
 def test_no_row_counts_twice_however_often_its_id_is_there(exact, pond, monkeypatch):
-    """Without the grouping by id the sum would grow with the lines of one row, and with it what it tells of that row."""
+    """Without the grouping by id a row would count once for each of its lines, and so would what is told of it."""
     beside = joined.JoinedTable.beside
 
     def while_doubled(*given, **named):
@@ -212,7 +225,7 @@ def test_no_row_counts_twice_however_often_its_id_is_there(exact, pond, monkeypa
     assert exact.ask(accuracy(Predictions("models", "m12"))).value == (MODELS["m12"] == LABELS).mean()
 
 
-def test_labels_of_text_are_joined_as_texts(tmp_path):
+def test_labels_of_text_are_joined_as_texts(tmp_path, tried_before):
     said = np.where(RNG.random(ROWS) < 0.7, SEALED["carrier"], "AA")
     poured(tmp_path / "pond.db", "models", pd.DataFrame({"id": IDS, "said": said}))
     pond = poured(tmp_path / "pond.db", "sealed", SEALED)

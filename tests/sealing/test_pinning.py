@@ -9,7 +9,7 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pytest
-from pond_samples import PASSWORD, Pond, poured, secrets_in, served, stirred
+from pond_samples import PASSWORD, Pond, poured, secrets_in, served, stirred, tried_before
 
 import everhold as eh
 from everhold.engines import ENGINE_VARIABLE
@@ -17,6 +17,8 @@ from everhold.errors import HoldoutRejected, IntegrityError, Unavailable
 from everhold.ledger import LedgerStore
 from everhold.sealing.backup import backup, restore
 from everhold.sealing.engines.connecting import engine_at
+
+__all__ = ["tried_before"]
 
 
 def flights(count, first=0):

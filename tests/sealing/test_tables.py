@@ -3,16 +3,21 @@
 import numpy as np
 import pandas as pd
 import pytest
-from pond_samples import poured, stirred
+from pond_samples import poured, stirred, tried_before
 
 import everhold as eh
 from everhold.errors import DependenceError, HoldoutRejected
 from everhold.ledger import LedgerStore
 from everhold.sealing import staging as staging_module
+from everhold.sealing import tables
+from everhold.sealing.engines import conformance as conformance_module
+from everhold.sealing.engines.conformance import conformance
 from everhold.sealing.files import seal_rows
 from everhold.sealing.keys import StewardKey
 from everhold.sealing.structure import FileStructure, TableStructure
 from everhold.sealing.tables import staged_table
+
+__all__ = ["tried_before"]
 
 
 def flights(count, *, first=0, seed=0):
@@ -160,6 +165,17 @@ def test_a_long_table_is_not_refused_by_mistake(tmp_path, monkeypatch):
     training = flights(3_000, first=10_000)[few]
     with created(tmp_path, pond, training=training, row_id=None) as holdout:
         assert holdout.schema.rows == 3_000
+
+
+@pytest.mark.slow
+def test_an_engine_is_tried_on_made_up_rows_first(tmp_path, pond, monkeypatch):
+    monkeypatch.setattr(tables, "conformance", conformance)
+    created(tmp_path, pond).close()
+    monkeypatch.setattr(conformance_module, "grid_integer", lambda *_, **__: 7)  # as if it counted otherwise
+    (tmp_path / "other").mkdir()
+    with pytest.raises(HoldoutRejected, match="counts otherwise than the rules say"):
+        created(tmp_path / "other", pond)
+    assert not list((tmp_path / "other").iterdir())
 
 
 def test_training_rows_are_copied(tmp_path, pond):

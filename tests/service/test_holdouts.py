@@ -5,13 +5,15 @@ import stat
 
 import pandas as pd
 import pytest
-from pond_samples import PASSWORD, poured, served
+from pond_samples import PASSWORD, poured, served, tried_before
 from service_samples import ADA, API, BOB, EVE, STEWARD, STUDY, as_csv, form, left_behind, opened, rows, seal, serving
 
 from everhold.engines import ENGINE_VARIABLE
 from everhold.holdout import Holdout
 from everhold.service.open_holdouts import OpenHoldouts
 from everhold.service.visitors import Role, Visitor
+
+__all__ = ["tried_before"]
 
 HOLDOUTS = f"{API}/holdouts"
 

@@ -199,7 +199,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
 
 def engine_name(engine: Mapping[str, Any]) -> str:
     """How an engine is called in sentences."""
-    return _ENGINES.get(engine["kind"], engine["kind"])
+    return _ENGINES.get(engine["kind"], str(engine["kind"]))
 
 
 def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from everhold.answers import Answer
     from everhold.synthetic import SyntheticTable
 
-__all__ = ["check_output", "save_table", "show_answer"]
+__all__ = ["check_output", "save_table", "show_answer", "show_columns"]
 
 _ENDINGS = (".csv", ".parquet")
 
@@ -46,6 +47,17 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int] | None, f
         left = left_in_words(document["remaining"], whole)
         lines = [{**document, "remaining": left, "question": answer.shown}]
     show_list(lines, columns, form, document=document)
+
+
+def show_columns(answers: Mapping[str, Answer], form: Format) -> None:
+    """Print the answers about the columns of one file of predictions, by the column's name."""
+    refused = sum(answer.refused for answer in answers.values())
+    if refused:
+        note(f"refused: {refused:,} of {len(answers):,} columns; nothing was charged for them")
+    if (about := next(iter(answers.values())).about) is not None:
+        note(estimand_in_words(about))
+    lines = [{"column": name, **answer.to_dict()} for name, answer in answers.items()]
+    show_list(lines, ["column", "value", "low", "high", "source", "charged", "question"], form, document=lines)
 
 
 def _refusal(answer: Any, document: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everhold.answers import UNSEALED
-from everhold.cli.answers import check_output, save_table, show_answer
+from everhold.cli.answers import check_output, save_table, show_answer, show_columns
 from everhold.cli.arguments import (
     ENGINE_VARIABLE,
     STORAGE_VARIABLE,
@@ -362,6 +362,14 @@ def ask(
     silent: Annotated[
         bool, typer.Option("--silent", help="Only register it: nothing is told before 'everhold unseal'.")
     ] = False,
+    all_columns: Annotated[
+        bool,
+        typer.Option(
+            "--all-columns",
+            help="Ask about each column of the predictions file, all at once.",
+            rich_help_panel=_DETAILS,
+        ),
+    ] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Ask one question and print the answer with what holds for the population.
@@ -370,11 +378,14 @@ def ask(
       everhold ask flights.db flights --mean "arr_delay > 15"
       everhold ask flights.db flights --mean arr_delay --low -60 --high 180
       everhold ask flights.db flights --accuracy predictions.csv
+      everhold ask flights.db flights --accuracy models.parquet --all-columns
       everhold ask flights.db flights --correlation "late = 1" --with "hour > 17"
       everhold ask flights.db flights --histogram arr_delay --edges -60,0,15,60
       everhold ask flights.db flights --mean "late = 1" --analyst team-a
 
-    A repeated question gets the same answer, free of charge.
+    A repeated question gets the same answer, free of charge. With --all-columns a
+    file has one column for each of thousands of models; it is read once, and
+    nothing is charged if one column is wrong.
     With --silent a question is only registered; its answer is told, with all
     others, when the study ends: see 'everhold unseal --help'.
     When the budget is spent, answers are refused: value, low and high are null.
@@ -405,6 +416,14 @@ def ask(
     makes_table = spelled.kind is not None and spelled.kind.name == "synthesize"
     check_output(output, wanted=makes_table)
     with opened(storage, name, analyst) as holdout:
+        if all_columns:
+            if tolerance is not None or strict or output is not None:
+                raise Misuse("--all-columns takes no --tolerance, --strict or --output; leave them out")
+            questions = spelled.columns(holdout.schema)
+            guesses = None if guess is None else [guess] * len(questions)
+            answers = holdout.ask_many(list(questions.values()), guesses=guesses, silent=silent)  # type: ignore[arg-type]
+            show_columns(dict(zip(questions, answers, strict=True)), form)
+            return
         question, tolerance = spelled.question(holdout.schema, tolerance)
         assert question is not None
         answer = holdout.ask(question, guess=guess, tolerance=tolerance, strict=strict, silent=silent)

@@ -27,6 +27,7 @@ __all__ = ["Spelled", "with_question_options"]
 _SUBJECT, _DETAILS = "The question, exactly one of", "More about the question"
 _TYPES = {Form.FLAG: bool, Form.NUMBER: float, Form.WHOLE: int, Form.PREDICTIONS: Path, Form.CELLS: Path}
 _ROWWISE = tuple(kind for kind in KINDS if kind.rowwise)
+_TRAINING = "training_predictions"
 _OF_FILES = tuple(kind.name for kind in KINDS if kind.form is Form.PREDICTIONS)
 
 
@@ -90,6 +91,31 @@ class Spelled:
             return self._question(self.kind, {"tolerance": tolerance}, schema), None
         return self._question(self.kind, {}, schema), tolerance
 
+    def columns(self, schema: Schema) -> dict[str, Question[Any]]:
+        """One question for each column of a file of predictions, by the column's name.
+
+        Raises:
+            Misuse: If the question is about no file, or about several.
+        """
+        kind = self.kind
+        if kind is None or kind.name not in _OF_FILES or len(self.given[kind.name]) > 1 or "column" in self.given:
+            raise Misuse(f"--all-columns takes one file, without --column; give it as {_listed(_OF_FILES)}")
+        from everhold.questions.prediction_columns import predictions_in
+
+        trained = _TRAINING in self.given
+        details = self._details(kind, schema, but=_TRAINING)
+        sealed = predictions_in(self.given[kind.name][0], row_id=schema.row_id)
+        training = predictions_in(self.given[_TRAINING], row_id=schema.row_id) if trained else {}
+        if trained and (lacking := [name for name in sealed if name not in training]):
+            raise QueryRejected(
+                f"the predictions for the training rows have no column {lacking[0]!r}; expected the same columns in "
+                "both files; nothing was charged"
+            )
+        return {
+            name: self._made(kind, column, {**details, **({"training": training[name]} if trained else {})})
+            for name, column in sealed.items()
+        }
+
     def _question(self, kind: Kind, more: Mapping[str, Any], schema: Schema) -> Question[Any]:
         details = {**self._details(kind, schema), **more}
         if kind.form is Form.CODE:  # the same function of the same file is the same question another time
@@ -124,10 +150,10 @@ class Spelled:
             raise QueryRejected(f"{reason}; nothing was charged") from None
         return made
 
-    def _details(self, kind: Kind, schema: Schema) -> dict[str, Any]:
+    def _details(self, kind: Kind, schema: Schema, *, but: str = "") -> dict[str, Any]:
         return {
             argument: self._value(DETAILS[option].form, self.given[option], schema)
-            for option, argument in kind.details.items() if option in self.given
+            for option, argument in kind.details.items() if option in self.given and option != but
         }  # fmt: skip
 
     def _value(self, form: Form, written: Any, schema: Schema) -> Any:

@@ -175,6 +175,11 @@ class LabelQuery(Query):
         """Checked predictions for the sealed rows, plain numbers or text; None where something else makes them."""
         if not self._by_position:
             return None
+        if isinstance(self.predictions, JoinedColumn):
+            raise QueryRejected(
+                "gates and competitions keep predictions, and these stay in a table of the engine; expected an array, "
+                "a table with row ids, or predictions_in(path, row_id=...); nothing was charged"
+            )
         predictions, what = _named(self.predictions, "the predictions")
         return self._checked(predictions, schema.rows, schema, what=what)
 

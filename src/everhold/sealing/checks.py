@@ -115,7 +115,7 @@ class TableSide:
         return int(self.engine.rows(statement)[0][0])
 
     def _one(self, aggregate: str) -> Any:
-        return self.engine.rows(f"SELECT {aggregate} FROM {self.engine.source}")[0][0]
+        return self.engine.rows(f"SELECT {aggregate} FROM {self.engine.source} AS t")[0][0]
 
 
 def is_missing(name: str, columns: Mapping[str, ColumnKind]) -> str:

@@ -21,7 +21,9 @@ def spilling_into(folder: Path) -> duckdb.DuckDBPyConnection:
 
     Left alone it would write rows that do not fit into memory to the working folder, as open as the umask says.
     """
-    return duckdb.connect(":memory:", config={"temp_directory": str(folder / "spilled")})
+    connection = duckdb.connect(":memory:", config={"temp_directory": str(folder / "spilled")})
+    connection.execute("SET enable_progress_bar = false")  # it writes between the lines of a command's output
+    return connection
 
 
 def limit_memory(connection: duckdb.DuckDBPyConnection, columns: int) -> None:

@@ -126,15 +126,14 @@ class JoinedTable:
 
     def id_faults(self) -> IdFaults | None:
         """What is wrong with the ids; None if each sealed row has one line, and no other row has any."""
-        of, quoted = self.engine.dialect, self.engine.dialect.quoted
+        quoted = self.engine.dialect.quoted
         mine, theirs = quoted(self.own_id), quoted(self.row_id)
-        lines = (
-            f"SELECT {mine} AS i, count(*) AS n FROM {self.engine.source} AS q WHERE {mine} IS NOT NULL GROUP BY {mine}"
-        )
-        known = f"SELECT {theirs} AS k, 1 AS m FROM {self.sealed.source} AS t"
+        given = f"{self.engine.source} AS q WHERE {mine} IS NOT NULL GROUP BY {mine}"
+        lines = f"SELECT {mine} AS given_id, count(*) AS given_lines FROM {given}"
+        known = f"SELECT {theirs} AS known_id, 1 AS known_lines FROM {self.sealed.source} AS t"
         both = (
-            "(SELECT i, k, coalesce(n, 0) AS n, coalesce(m, 0) AS m "
-            f"FROM ({lines}) AS a FULL OUTER JOIN ({known}) AS b ON a.i = b.k) AS f"
+            "(SELECT given_id, known_id, coalesce(given_lines, 0) AS n, coalesce(known_lines, 0) AS m "
+            f"FROM ({lines}) AS a FULL OUTER JOIN ({known}) AS b ON a.given_id = b.known_id) AS f"
         )
         tests = {"unknown": ("m = 0", "n"), "doubled": ("m > 0 AND n > 1", "1"), "lacking": ("n = 0", "1")}
         counted = ", ".join(
@@ -148,7 +147,7 @@ class JoinedTable:
         def some(count: int, name: str) -> tuple[int, Sequence[Any]]:
             if not count:
                 return 0, ()
-            own = "k" if name == "lacking" else "i"
+            own = "known_id" if name == "lacking" else "given_id"
             found = self.engine.rows(f"SELECT {own} FROM {both} WHERE {tests[name][0]} ORDER BY {own} LIMIT {_SHOWN}")
             return int(count), [value for (value,) in found]
 
@@ -186,13 +185,14 @@ class JoinedTable:
         """Hashes of the values whose ids' hashes begin alike, in the order of the ids."""
         of = self.engine.dialect
         ids = of.text.format(of.quoted(self.own_id))
-        texts = ", ".join(f"{self._text(column)} AS x{place}" for place, column in enumerate(columns))
-        bucket = of.piece.format(of.sha256.format(ids), 1, _DIGITS)
-        lines = f"SELECT {bucket} AS b, {ids} AS i, {texts} FROM {self.engine.source} AS q"
+        texts = ", ".join(f"{self._text(column)} AS given_{place}" for place, column in enumerate(columns))
+        bucket = of.piece.format(of.sha256.format(ids), 1, _DIGITS)  # no name of a column is used for anything else
+        lines = f"SELECT {bucket} AS given_part, {ids} AS given_text, {texts} FROM {self.engine.source} AS q"
         hashed = ", ".join(
-            f"{of.sha256.format(of.in_order.format(f'x{place}', 'i'))} AS h{place}" for place in range(len(columns))
+            f"{of.sha256.format(of.in_order.format(f'given_{place}', 'given_text'))} AS h{place}"
+            for place in range(len(columns))
         )
-        return f"SELECT b, {hashed} FROM ({lines}) AS l GROUP BY b"
+        return f"SELECT given_part, {hashed} FROM ({lines}) AS l GROUP BY given_part"
 
     def _text(self, column: JoinedColumn) -> str:
         """A value as a text that no other value of its kind has, without a comma where its end is not known."""

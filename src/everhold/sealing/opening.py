@@ -66,10 +66,9 @@ def sealed_rows(
         IntegrityError: If the file is not the one that was sealed.
     """
     schema = schema_from(configuration)
-    return StoredRows(
-        engine or Embedded(folder / HOLDOUT_FILE, fingerprint=configuration["fingerprint"]),
-        rows=schema.rows, sealed=True, order_key=key.order_key, **_named(schema),
-    )  # fmt: skip
+    if engine is None:
+        engine = Embedded(folder / HOLDOUT_FILE, fingerprint=configuration["fingerprint"])
+    return StoredRows(engine, rows=schema.rows, sealed=True, order_key=key.order_key, **_named(schema))
 
 
 def training_rows(folder: Path, configuration: dict[str, Any]) -> StoredRows | None:

@@ -104,7 +104,7 @@ class Staging:
     def bring(self, names: Collection[str]) -> None:
         """Make the view ``holdout`` of all rows in the named columns; free where they are there already."""
         if not self._brought >= set(names):
-            self._stream(sorted({*names} | self._brought), f"FROM {self.engine.source}", rows=self.rows)
+            self._stream(sorted({*names} | self._brought), f"FROM {self.engine.source} AS t", rows=self.rows)
             self._brought |= set(names)
 
     def bring_some(self) -> None:
@@ -113,12 +113,12 @@ class Staging:
             self.bring(self.comparable)
             return
         some = f"{self.engine.dialect.random} < {self.most_looked_at / self.rows!r}"
-        self._stream(list(self.comparable), f"FROM {self.engine.source} WHERE {some}", rows=self.most_looked_at)
+        self._stream(list(self.comparable), f"FROM {self.engine.source} AS t WHERE {some}", rows=self.most_looked_at)
         self._brought = frozenset()
 
     def distinct(self, name: str) -> None:
         """Make the view ``holdout`` of the different values of a column."""
-        self._stream([name], f"FROM {self.engine.source}", rows=0, what="SELECT DISTINCT")
+        self._stream([name], f"FROM {self.engine.source} AS t", rows=0, what="SELECT DISTINCT")
         self._brought = frozenset()
 
     def _stream(self, names: list[str], source: str, *, rows: int, what: str = "SELECT") -> None:
@@ -157,6 +157,6 @@ def _arrived(column: NDArray[Any], kind: ColumnKind) -> NDArray[Any]:
     if plain.dtype.kind != "O":
         return column
     missing = np.ma.getmaskarray(column) | np.array([cell is None for cell in plain], dtype=bool)
-    empty = _EMPTY.get(kind, "")
+    empty: Any = _EMPTY.get(kind, "")
     kept = np.where(missing, empty, plain)
     return np.ma.MaskedArray(kept.astype(np.asarray(empty).dtype if kind in _EMPTY else object), mask=missing)

@@ -262,7 +262,7 @@ class TableStructure(FileStructure):
         """See `FileStructure`; the engine counts."""
         self._column(column)
         engine = self._staging.engine
-        sizes = f"SELECT count(*) AS size FROM {engine.source} GROUP BY {engine.dialect.quoted(column)}"
+        sizes = f"SELECT count(*) AS size FROM {engine.source} AS t GROUP BY {engine.dialect.quoted(column)}"
         found = engine.rows(f"SELECT size, count(*) AS number FROM ({sizes}) AS sizes GROUP BY size")
         return {int(size): int(number) for size, number in sorted(found)}
 

@@ -23,6 +23,7 @@ from everhold.sealing.checks import (
     label_kind,
 )
 from everhold.sealing.duckdb_files import spilling_into
+from everhold.sealing.engines.conformance import conformance
 from everhold.sealing.engines.connecting import check_public
 from everhold.sealing.equal_rows import check_equal_rows
 from everhold.sealing.files import TRAINING_FILE, SealedFiles, write_rows
@@ -77,12 +78,13 @@ def staged_table(
     """
     facts = engine.to_dict()
     check_public(facts)
+    _check_conformance(engine)
     with progress("checking the table", 5) as line:
         columns = dict(engine.columns())
         check_names(columns)
         check_size(rows=None, columns=len(columns), most_rows=most_rows, what="holdout")
         pinned = keyed_fingerprint(engine, key)
-        rows = int(engine.rows(f"SELECT count(*) FROM {engine.source}")[0][0])
+        rows = int(engine.rows(f"SELECT count(*) FROM {engine.source} AS t")[0][0])
         if not rows:
             raise HoldoutRejected("the holdout table is empty; expected at least one row; nothing was created")
         line(1)
@@ -114,6 +116,20 @@ def staged_table(
                 ),
                 staging,
             )
+
+
+def _check_conformance(engine: Engine) -> None:
+    """Try the engine on made-up rows.
+
+    Raises:
+        HoldoutRejected: If it counts otherwise than the rules say.
+    """
+    tried = conformance(engine)
+    if not tried.agrees:
+        raise HoldoutRejected(
+            f"{engine.title} counts otherwise than the rules say, so its answers could not be trusted:\n{tried}\n"
+            "expected the same integers, bit for bit; use another version or setting of the engine; nothing was created"
+        )
 
 
 def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:

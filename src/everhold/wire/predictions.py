@@ -11,7 +11,9 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
+from everhold.questions.prediction_columns import PredictionColumn
 from everhold.questions.predictions import PredictionTable, check_lengths, prediction_table
+from everhold.sealing.joined import Predictions
 from everhold.wire.scalars import a_text, a_truth, refuse
 
 if TYPE_CHECKING:
@@ -117,6 +119,11 @@ def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) ->
             "an estimator does not travel: unpacking one runs whatever code is in it, beside the sealed rows; expected "
             "its predictions with their row ids, where features are public, or a rule as a text, such as "
             "accuracy('dep_delay > 10'); or ask where the rows are; nothing was charged"
+        )
+    if isinstance(predictions, PredictionColumn | Predictions):
+        refuse(
+            "a column of a file or of an engine's table is read where the rows are",
+            "a table with row ids, as a data frame",
         )
     if (table := prediction_table(predictions)) is not None:
         name = f"predictions-{len(tables) + 1}"

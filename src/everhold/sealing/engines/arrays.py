@@ -102,7 +102,7 @@ def _known_array(values: list[Any], otherwise: str) -> NDArray[Any]:
 
 def _of_decimals(values: list[Decimal], otherwise: str) -> NDArray[Any]:
     """Whole numbers if all are; a column of doubles by the engine's word stays one."""
-    if otherwise != "float64" and all(value == value.to_integral_value() for value in values):
+    if otherwise != "float64" and all(value.is_finite() and value == value.to_integral_value() for value in values):
         return _known_array(list(map(int, values)), otherwise)
     return np.array(list(map(float, values)), dtype=np.float64)
 

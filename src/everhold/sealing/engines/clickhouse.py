@@ -1,4 +1,4 @@
-"""ClickHouse as an engine: embedded (chDB) on a folder or on Parquet files, or a server; needs the extra ``clickhouse``.
+"""ClickHouse as an engine, embedded (chDB) on a folder or on Parquet files, or a server; the extra ``clickhouse``.
 
 Both are reached through clickhouse-connect. Every statement goes out with ``readonly = 2`` and a limit of its time, and
 with UTC as its zone, so a user's profile has to let these be set. A server writes statements into ``system.query_log``;
@@ -20,13 +20,13 @@ from everhold.errors import EverholdError, Unavailable
 from everhold.sealing.engines.arrays import array_of
 from everhold.sealing.engines.remote import PIECES, Remote, name_parts
 from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.dialects import CLICKHOUSE, Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from everhold.values.expressions.dialects import Dialect
 
 __all__ = ["ClickHouse"]
 
@@ -38,7 +38,13 @@ _SETTINGS = {
 }  # fmt: skip
 _WRAPPED = re.compile(r"^(?:Nullable|LowCardinality)\((.*)\)$", re.DOTALL)
 _NUMBERS = re.compile(r"^(U?Int\d+|B?Float\d+|Decimal\d*\(.*\))$")
+_EXACT = {
+    r"(?:Nullable\(|LowCardinality\()*(String|U?Int\d|Decimal|Date32|Date\b|Enum|Bool|UUID|IPv)": "toString({0})",
+    r"(?:Nullable\(|LowCardinality\()*(B?Float\d|FixedString)": "hex({0})",
+}
+"""By type a text that no other value has; of others, such as times whose zone has hours twice, and nested ones, bytes."""
 _TIMES = re.compile(r"^(Date|Date32|DateTime(64)?(\(.*\))?)$")
+_YEARS = (-62135596800, 253402300799)  # seconds since 1970 of the first and the last one that Python has
 _GONE = (209, 210, 279, 1002)  # what a server says of sockets; without a number the connection was never made
 _TLS = ("clickhouses", "https")
 
@@ -56,23 +62,23 @@ class ClickHouse(Remote):
     Examples:
         >>> ClickHouse("clickhouse://steward:secret@db/study", "flights").to_dict()["place"]
         'clickhouse://steward@db/study'
-        >>> ClickHouse("chdb://", "/data/flights's.parquet").source
-        "file('/data/flights\\\\\\'s.parquet', 'Parquet')"
+        >>> ClickHouse("chdb://", "/data/flights.parquet").source
+        "file('/data/flights.parquet', 'Parquet')"
     """
 
     kind: ClassVar[str] = "clickhouse"
     title: ClassVar[str] = "ClickHouse"
-    _embedded_in: ClassVar[int | None] = (
-        None  # the process that started the embedded one; a fork has none of its threads
-    )
+    _embedded_in: ClassVar[int | None] = None  # the process that started an embedded one; forks lack its threads
 
     def __init__(self, where: Any, table: str, *, max_seconds: float = 600.0) -> None:
         super().__init__(str(table), max_seconds=max_seconds)
         text = isinstance(where, (str, os.PathLike))
         self._address = _address(where) if text else _address_of(where)
+        if self._is_file and self._is_embedded:
+            self.table = str(Path(self.table).absolute())  # whoever opens it may be in another folder
         self._is_mine, self._running = text or self._is_embedded, set[str]()
         self._client: Any = None if self._is_mine else where
-        _ = self.source  # is it a name?
+        _ = self._stored  # is it a name?
 
     @classmethod
     def from_url(cls, url: str, table: str) -> Self:
@@ -90,8 +96,6 @@ class ClickHouse(Remote):
     @property
     def dialect(self) -> Dialect:
         """How statements are written for it."""
-        from everhold.values.expressions.dialects import CLICKHOUSE
-
         return CLICKHOUSE
 
     @property
@@ -103,12 +107,12 @@ class ClickHouse(Remote):
         return f"{found.scheme}://{user}{found.hostname or ''}{port}{found.path}"
 
     @property
-    def source(self) -> str:
+    def _stored(self) -> str:
         """What stands after FROM for the table."""
         if self._is_file:
             pattern = self.table if re.search(r"\.\w+$", self.table) else f"{self.table.rstrip('/')}/*.parquet"
-            return f"file({_text(pattern)}, 'Parquet')"
-        return ".".join(map(_quoted, name_parts(self.table)))
+            return f"file({CLICKHOUSE.literal(pattern)}, 'Parquet')"
+        return ".".join(map(CLICKHOUSE.quoted, name_parts(self.table)))
 
     @property
     def _is_file(self) -> bool:
@@ -127,7 +131,7 @@ class ClickHouse(Remote):
                 self._client = None
 
     def _types(self) -> list[tuple[str, str]]:
-        found = [columns for _, columns in self._run(f"DESCRIBE TABLE {self.source}", max_seconds=self._max_seconds)]
+        found = [columns for _, columns in self._run(f"DESCRIBE TABLE {self._stored}", max_seconds=self._max_seconds)]
         return [pair for columns in found for pair in zip(columns[0], columns[1], strict=True)]
 
     def _kind(self, data_type: str) -> ColumnKind:
@@ -170,24 +174,34 @@ class ClickHouse(Remote):
         return array_of(column)
 
     def _digest_sql(self, types: Sequence[tuple[str, str]], key: str) -> str:
-        texts = [_text(key), *(_as_text(name, data_type) for name, data_type in types)]
+        texts = [CLICKHOUSE.literal(key), *(_as_text(name, data_type) for name, data_type in types)]
         while len(texts) > 1:  # of many columns, in a tree
             texts = [f"concat({', '.join(texts[place : place + 100])}, '')" for place in range(0, len(texts), 100)]
         sums = ", ".join(
             f"sum(toUInt256(reinterpretAsUInt64(reverse(unhex(concat('0', substring(h, {place}, 15)))))))"
             for place in PIECES
         )
-        return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {self.source} AS t)"
+        return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {self._stored} AS t)"
+
+    def _guarded(self, column: str, data_type: str) -> str | None:
+        """Times from the year 1 to 9999: of others it fails to change the unit, and Python has none."""
+        while wrapped := _WRAPPED.match(data_type):
+            data_type = wrapped[1]
+        if not data_type.startswith("DateTime64"):
+            return None
+        known = f"toInt64({column}) BETWEEN {_YEARS[0]} AND {_YEARS[1]}"
+        within = f"if({known}, {column}, CAST(0 AS {data_type}))"  # what is missing has a value below, too
+        return f"if({known}, {within}, NULL)"
 
     def _state(self) -> object:
         if self._is_file:
             pattern = Path(self.table)
             return tuple(map(_touched, sorted(pattern.glob("*.parquet")) if pattern.is_dir() else [pattern])) or None
         *database, name = name_parts(self.table)
-        within = _text(database[0]) if database else "currentDatabase()"
+        within = CLICKHOUSE.literal(database[0]) if database else "currentDatabase()"
         parts = (
             "SELECT count(), hex(SHA256(toString(arraySort(groupArray(hash_of_all_files))))) FROM system.parts "
-            f"WHERE active AND database = {within} AND table = {_text(name)}"
+            f"WHERE active AND database = {within} AND table = {CLICKHOUSE.literal(name)}"
         )
         from clickhouse_connect.driver.exceptions import DatabaseError
 
@@ -235,7 +249,7 @@ class ClickHouse(Remote):
     def _kill(self, query: str) -> None:
         with contextlib.suppress(Exception):
             if not self._is_embedded:
-                self._connected().command(f"KILL QUERY WHERE query_id = {_text(query)} ASYNC")
+                self._connected().command(f"KILL QUERY WHERE query_id = {CLICKHOUSE.literal(query)} ASYNC")
 
     def _is_unreachable(self, error: Exception) -> bool:
         from clickhouse_connect.driver.exceptions import OperationalError
@@ -252,8 +266,8 @@ def _embedded_client(path: str) -> Any:
         return clickhouse_connect.get_client(interface="chdb", path=path)
     except ProgrammingError:  # so it says
         raise Unavailable(
-            "this process has an embedded ClickHouse on another folder open, and it can have one only; expected that to "
-            "be closed, or a process of its own; nothing was charged; close the other holdout or client, then try again"
+            "this process has an embedded ClickHouse open on another folder, and can have one; expected that to be "
+            "closed, or a process of its own; nothing was charged; close the other holdout or client, then try again"
         ) from None
 
 
@@ -293,10 +307,10 @@ def _address_of(client: Any) -> str:
 
 
 def _as_text(name: str, data_type: str) -> str:
-    """A text of a column that no other value has, with its length before it; floats and bytes as they are."""
-    column = f"t.{_quoted(name)}"
-    exact = re.search(r"^(?:\w+\()*(B?Float\d+|FixedString)", data_type) is not None and "Array(" not in data_type
-    text = f"ifNull({'hex' if exact else 'toString'}({column}), '')"
+    """A text of a column that no other value has, with its length before it; floats, times and bytes as they are."""
+    column = f"t.{CLICKHOUSE.quoted(name)}"
+    form = next((form for known, form in _EXACT.items() if re.match(known, data_type)), "formatRow('RowBinary', {0})")
+    text = f"ifNull({form.format(column)}, '')"
     return f"if(isNull({column}), '-', concat(toString(length({text})), ':', {text}))"
 
 
@@ -306,12 +320,3 @@ def _touched(path: Path) -> tuple[Any, ...]:
     except OSError:
         return (str(path),)
     return (str(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-def _quoted(name: str) -> str:
-    """A name in ClickHouse's quotes, in which a backslash takes a meaning away, too."""
-    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -19,13 +20,13 @@ import sqlalchemy as sa
 from everhold.sealing.engines.arrays import array_of, plain
 from everhold.sealing.engines.remote import PIECES, Remote, name_parts
 from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.dialects import POSTGRESQL, Dialect, dialect_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from everhold.values.expressions.dialects import Dialect
 
 __all__ = ["Database"]
 
@@ -62,6 +63,8 @@ _GENERIC = (
     (sa.Float, ColumnKind.NUMBER), (sa.String, ColumnKind.STRING), (sa.Date, ColumnKind.TIME),
     (sa.DateTime, ColumnKind.TIME),
 )  # fmt: skip
+_TOO_LARGE, _TOO_SMALL = f"{2**1024 - 2**970}::numeric", f"'{5**1075}e-1075'::numeric"  # 2^-1075
+"""What rounds to infinity, and what rounds to 0; PostgreSQL raises where either happens."""
 _NUMERIC = 1700
 _ARRAYS = {20: "int64", 21: "int64", 23: "int64", _NUMERIC: "int64", 16: "bool", 700: "float64", 701: "float64",
            1082: "datetime64[us]", 1114: "datetime64[us]", 1184: "datetime64[us]"}  # fmt: skip
@@ -116,8 +119,6 @@ class Database(Remote):
     @property
     def dialect(self) -> Dialect:
         """How statements are written for it."""
-        from everhold.values.expressions.dialects import POSTGRESQL, dialect_named
-
         return POSTGRESQL if self._is_postgres else dialect_named(self._address.get_backend_name())
 
     @property
@@ -129,12 +130,9 @@ class Database(Remote):
         return known.render_as_string()
 
     @property
-    def source(self) -> str:
+    def _stored(self) -> str:
         """What stands after FROM for the table."""
-        if self._is_postgres:
-            return ".".join(map(_quoted, name_parts(self.table)))
-        written = self._address.get_dialect()().identifier_preparer
-        return ".".join(map(written.quote_identifier, name_parts(self.table)))
+        return ".".join(map(self.dialect.quoted, name_parts(self.table)))
 
     @property
     def _is_postgres(self) -> bool:
@@ -156,7 +154,7 @@ class Database(Remote):
     def _types(self) -> list[tuple[str, str]]:
         if not self._is_postgres:
             return [(name, kind.value) for name, kind in self._generic_kinds().items()]
-        found = self._said(_TYPES.format(table=_text(self.source)))
+        found = self._said(_TYPES.format(table=POSTGRESQL.literal(self._stored)))
         self._types_of = {data_type: kind for _, data_type, kind in found}
         return [(str(name), str(data_type)) for name, data_type, _ in found]
 
@@ -169,6 +167,15 @@ class Database(Remote):
         if bracket and not data_type.endswith("]"):  # numeric(10,2), timestamp(3) with time zone
             name += rest.partition(")")[2]
         return _POSTGRES.get(name, ColumnKind.OTHER)
+
+    def _guarded(self, column: str, data_type: str) -> str | None:
+        """Decimals of any size: PostgreSQL fails to make doubles of those that are too large or too small."""
+        if not self._is_postgres or not _is_unbounded(data_type):
+            return None
+        return (
+            f"CASE WHEN {column} = 'NaN' THEN {column} WHEN abs({column}) >= {_TOO_LARGE} THEN sign({column}) * "
+            f"'Infinity'::numeric WHEN abs({column}) <= {_TOO_SMALL} THEN 0 ELSE {column} END"
+        )
 
     def _generic_kinds(self) -> dict[str, ColumnKind]:
         *schema, name = name_parts(self.table)
@@ -222,17 +229,17 @@ class Database(Remote):
         return list(map(plain, column[0]))
 
     def _digest_sql(self, types: Sequence[tuple[str, str]], key: str) -> str:
-        texts = [_text(key), *(_as_text(name, data_type) for name, data_type in types)]
+        texts = [POSTGRESQL.literal(key), *(_as_text(name, data_type) for name, data_type in types)]
         pieces = ", ".join(f"sum(('x' || substr(h, {place}, 15))::bit(60)::bigint)" for place in PIECES)
         digest = f"encode(sha256(convert_to({' || '.join(texts)}, 'UTF8')), 'hex')"
-        return f"SELECT count(*), {pieces} FROM (SELECT {digest} AS h FROM {self.source} AS t) AS hashed"
+        return f"SELECT count(*), {pieces} FROM (SELECT {digest} AS h FROM {self._stored} AS t) AS hashed"
 
     def _digest(self, types: Sequence[tuple[str, str]], key: str) -> list[int]:
         """Of other databases the rows are read and hashed here."""
         if self._is_postgres:
             return super()._digest(types, key)
         count, sums = 0, [0] * len(PIECES)
-        for _, columns in self._run(f"SELECT * FROM {self.source}", max_seconds=None):
+        for _, columns in self._run(f"SELECT * FROM {self._stored}", max_seconds=None):
             for row in zip(*(values for values, _ in columns), strict=True):
                 texts = ("-" if value is None else f"{len(repr(value))}:{value!r}" for value in row)
                 digest = hashlib.sha256((key + "".join(texts)).encode()).hexdigest()
@@ -244,7 +251,7 @@ class Database(Remote):
         """PostgreSQL's own counts of what was written, which it tells within a second or so."""
         if not self._is_postgres:
             return None
-        found = self._said(_TOUCHED.format(table=_text(self.source)))
+        found = self._said(_TOUCHED.format(table=POSTGRESQL.literal(self._stored)))
         return found[0] if found else None
 
     def _connected(self) -> Any:
@@ -274,6 +281,14 @@ class Database(Remote):
             lost = state is None and isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError))
             return error.connection_invalidated or lost or str(state).startswith(("08", "57P", "53"))
         return super()._is_unreachable(error)
+
+
+def _is_unbounded(data_type: str) -> bool:
+    """Whether a type has decimals that no double is near to."""
+    if data_type == "numeric":
+        return True
+    found = re.fullmatch(r"numeric\((\d+),(-?\d+)\)", data_type)
+    return found is not None and (int(found[1]) - int(found[2]) > 308 or int(found[2]) > 323)
 
 
 def _address(where: object) -> sa.URL:
@@ -321,15 +336,7 @@ def _columns(rows: Sequence[Any], types: Sequence[str]) -> list[Any]:
 
 def _as_text(name: str, data_type: str) -> str:
     """A text of a column that no other value has, with its length before it; floats as their bits."""
-    column = f"t.{_quoted(name)}"
+    column = f"t.{POSTGRESQL.quoted(name)}"
     sent = {"double precision": "float8send", "real": "float4send"}.get(data_type)
     text = f"encode({sent}({column}), 'hex')" if sent else f"{column}::text"
     return f"CASE WHEN {column} IS NULL THEN '-' ELSE length({text}) || ':' || {text} END"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -123,6 +123,10 @@ class Embedded:
         """See `Engine.reading`: what tells one state of the file from another is compared before and after."""
         return self._unchanged()
 
+    def pinned(self, facts: Mapping[str, Any]) -> Embedded:
+        """See `Engine.pinned`: a file keeps no earlier times."""
+        return self
+
     def contents(self, key: str = "") -> str:
         """See `Engine.contents`: the SHA-256 of the file."""
         return fingerprint(self._path)
@@ -130,10 +134,6 @@ class Embedded:
     def to_dict(self) -> dict[str, Any]:
         """See `Engine.to_dict`: the file lies where the rows of its storage do."""
         return {"kind": self.kind, "table": self._path.name, "place": None, "snapshot": None}
-
-    def pinned(self, facts: Mapping[str, Any]) -> Embedded:
-        """See `Engine.pinned`: a file has one state only."""
-        return self
 
     def interrupt(self) -> None:
         """See `Engine.interrupt`."""
@@ -192,6 +192,7 @@ def locked_connection(
     file = str(path.resolve())
     settings = {
         "python_enable_replacements": "false",
+        "enable_progress_bar": "false",  # how far it has come is not ours to show, and the screen not its own
         "autoload_known_extensions": "false",
         "autoinstall_known_extensions": "false",
         "allow_community_extensions": "false",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
-from everhold.sealing.engines.errors import errors_hidden
 from everhold.sealing.engines.arrays import plain
+from everhold.sealing.engines.errors import errors_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,10 +69,12 @@ class Remote(ABC):
     title: ClassVar[str]
     embedded: ClassVar[bool] = False
     most_expressions: ClassVar[int] = 64
+    path: ClassVar[None] = None
 
     def __init__(self, table: str, *, max_seconds: float = 600.0) -> None:
         self.table, self._max_seconds = table, float(max_seconds)
         self._checked: tuple[str, object, str] | None = None  # key, state and digest of the rows that were checked
+        self._read: str | None = None  # the source with columns that are guarded, once these are known
         self._fresh()
 
     def _fresh(self) -> None:
@@ -102,18 +104,23 @@ class Remote(ABC):
         """How statements are written for it."""
 
     @property
-    @abstractmethod
     def source(self) -> str:
-        """What stands after FROM for the table, in the dialect."""
+        """What stands after FROM for the rows, in the dialect; of columns that are guarded, their values are."""
+        return self._stored if self._read is None else self._read
+
+    @property
+    @abstractmethod
+    def _stored(self) -> str:
+        """What stands after FROM for the table as it is stored, in the dialect."""
+
+    def _guarded(self, column: str, data_type: str) -> str | None:
+        """A column of the table ``t`` without the values that the engine cannot compute with; None where it can."""
+        return None
 
     @property
     @abstractmethod
     def place(self) -> str:
         """Its address without credentials."""
-
-    @property
-    def path(self) -> None:
-        """No file of its own."""
 
     @property
     def snapshot(self) -> str | None:
@@ -160,7 +167,7 @@ class Remote(ABC):
         """
         return None
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> None:  # noqa: B027  most remember nothing
         """Forget what is remembered of the table's files."""
 
     def columns(self) -> dict[str, ColumnKind]:
@@ -174,18 +181,28 @@ class Remote(ABC):
                 "two columns have names that differ in case only; expected names that differ otherwise; rename one "
                 "of them in a view, and seal that"
             )
+        self._read = self._guarding(types)
         return {name: self._kind(data_type) for name, data_type in types}
+
+    def _guarding(self, types: Sequence[tuple[str, str]]) -> str | None:
+        """The rows with all columns that need it guarded, so that no value of theirs is an error."""
+        columns = {name: f"t.{self.dialect.quoted(name)}" for name, _ in types}
+        guarded = {name: self._guarded(columns[name], data_type) for name, data_type in types}
+        if not any(guarded.values()):
+            return None
+        listed = (f"{guarded[name] or column} AS {self.dialect.quoted(name)}" for name, column in columns.items())
+        return f"(SELECT {', '.join(listed)} FROM {self._stored} AS t)"
 
     def beside(self, table: str) -> Self:
         """See `Engine.beside`."""
         name_parts(table)
         other = object.__new__(type(self))
-        vars(other).update(vars(self), table=table, _checked=None)
+        vars(other).update(vars(self), table=table, _checked=None, _read=None)
         return other
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """What the engine says: whole numbers as ints, exact however large."""
-        found = []
+        found: list[tuple[Any, ...]] = []
         with self._hidden():
             for _, columns in self._run(statement, max_seconds=self._max_seconds):
                 found += zip(*map(self._values, columns), strict=True)
@@ -304,5 +321,6 @@ def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     if len(parts) == 1:
         return parts[0]
     known = [part for part in parts if part.dtype != object or np.ma.count(part)]
-    return np.ma.concatenate([part.astype(known[0].dtype) if known and not np.ma.count(part) else part
-                              for part in parts])  # fmt: skip
+    alike = [part.astype(known[0].dtype) if known and not np.ma.count(part) else part for part in parts]
+    joined: NDArray[Any] = np.ma.concatenate(alike)  # type: ignore[no-untyped-call]
+    return joined

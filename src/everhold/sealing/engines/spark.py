@@ -18,6 +18,7 @@ import os
 import re
 import secrets
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
@@ -26,19 +27,20 @@ from everhold.sealing.engines.arrays import arrow_array, plain
 from everhold.sealing.engines.remote import PIECES, Remote, name_parts
 from everhold.sealing.time_limits import TimeLimits
 from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.dialects import SPARK, Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from everhold.values.expressions.dialects import Dialect
 
 __all__ = ["Spark"]
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false", "spark.sql.caseSensitive": "false",
     "spark.sql.parser.escapedStringLiterals": "false", "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.variable.substitute": "false",  # of signs in names
 }  # fmt: skip
 _NUMBERS = re.compile(r"^(tinyint|smallint|int|bigint|float|double|decimal\(.*\))$")
 _STRINGS = re.compile(r"^(string|char\(\d+\)|varchar\(\d+\))$")
@@ -55,8 +57,8 @@ class Spark(Remote):
 
     Args:
         session: A session of PySpark 4, classic or Connect; it stays the caller's.
-        table: Name of a table or view, with its catalog and schema as Spark has them, or the path of a folder of Parquet
-            files: what has a slash in it, unless it is in quotes, is a path.
+        table: Name of a table or view, with its catalog and schema as Spark has them, or the path of a folder of
+            Parquet files: what has a slash in it, unless it is in quotes, is a path.
         max_seconds: Limit for each statement.
     """
 
@@ -93,8 +95,6 @@ class Spark(Remote):
     @property
     def dialect(self) -> Dialect:
         """How statements are written for it."""
-        from everhold.values.expressions.dialects import SPARK
-
         return SPARK
 
     @property
@@ -112,7 +112,7 @@ class Spark(Remote):
         return self._pinned[0]
 
     @property
-    def source(self) -> str:
+    def _stored(self) -> str:
         """What stands after FROM for the table."""
         if self._is_path:
             return self._view
@@ -162,10 +162,11 @@ class Spark(Remote):
     def _named(self) -> str:
         """A table without its snapshot."""
         if not self._is_path:
-            return ".".join(map(_quoted, name_parts(self.table)))
-        if _PATTERN.search(self.table):
+            return ".".join(map(SPARK.quoted, name_parts(self.table)))
+        if _PATTERN.search(self.table) or not (Path(self.table).is_absolute() or urlsplit(self.table).scheme):
             raise ValueError(
-                f"{self.table!r} has signs that Spark takes for a pattern of paths; expected one folder; rename it"
+                f"{self.table!r} is not the whole path of one folder; expected one such as /data/flights or "
+                "s3a://bucket/flights, without signs that Spark takes for a pattern; nothing was created"
             )
         return self._view
 
@@ -182,7 +183,7 @@ class Spark(Remote):
         return str(int(found.column(0)[0].as_py())) if found.num_rows else None
 
     def _types(self) -> list[tuple[str, str]]:
-        fields = self._connected().sql(f"SELECT * FROM {self.source}").schema.fields
+        fields = self._connected().sql(f"SELECT * FROM {self._stored}").schema.fields
         return [(field.name, field.dataType.simpleString()) for field in fields]
 
     def _kind(self, data_type: str) -> ColumnKind:
@@ -226,11 +227,11 @@ class Spark(Remote):
         return list(map(plain, column.to_pylist()))
 
     def _digest_sql(self, types: Sequence[tuple[str, str]], key: str) -> str:
-        texts = ", ".join([_text(key), *(_as_text(name, data_type) for name, data_type in types)])
+        texts = ", ".join([SPARK.literal(key), *(_as_text(name, data_type) for name, data_type in types)])
         sums = ", ".join(
             f"sum(CAST(conv(substring(h, {place}, 15), 16, 10) AS DECIMAL(38, 0))) AS p{place}" for place in PIECES
         )
-        return f"SELECT count(*) AS n, {sums} FROM (SELECT sha2(concat({texts}), 256) AS h FROM {self.source} AS t)"
+        return f"SELECT count(*) AS n, {sums} FROM (SELECT sha2(concat({texts}), 256) AS h FROM {self._stored} AS t)"
 
     def _state(self) -> object:
         """The files of the rows: Spark never writes into one that is there."""
@@ -398,7 +399,7 @@ def _newest_sql(provider: str, name: str) -> str | None:
 
 def _as_text(name: str, data_type: str) -> str:
     """A text of a column that no other value has, with its length before it; floats by all of their digits."""
-    column = f"t.{_quoted(name)}"
+    column = f"t.{SPARK.quoted(name)}"
     if data_type in ("float", "double"):
         text = f"format_string('%a', CAST({column} AS DOUBLE))"
     elif data_type == "timestamp":  # whatever the zone of the session
@@ -408,11 +409,3 @@ def _as_text(name: str, data_type: str) -> str:
     else:
         text = f"to_json({column})" if _NESTED.match(data_type) else f"CAST({column} AS STRING)"
     return f"coalesce(concat(CAST(length({text}) AS STRING), ':', {text}), '-')"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -176,7 +176,7 @@ class PaddedSheet(Sheet):
 
     def condition(self, value: RowValue, root: Faces) -> Part:
         """Whether a row counts, of an expression that is a condition."""
-        return root[0]
+        return self._put("(", root[0], ")")  # a literal is a piece, too
 
     def select(self, results: Sequence[Part], source: str, position: str | None, *, names: str = "v") -> str:
         """The results of each row, by sub-selects from the columns of the table up to the pieces that are used once."""

@@ -1,0 +1,129 @@
+"""ClickHouse, embedded and behind HTTP: what it is asked, and what it answers, is that of the embedded engine."""
+
+import multiprocessing
+import os
+
+import chdb
+import pytest
+from clickhouse_server import running_server
+from contracts.rows_contract import RowsContract, columns_of_rows
+from engine_tables import clickhouse_client, filed, in_clickhouse
+
+from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
+from everhold.sealing.engines.clickhouse import ClickHouse
+from everhold.values.expressions import ColumnKind
+
+
+class TestClickHouse(RowsContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def table(cls, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("clickhouse")
+        with clickhouse_client(folder / "data") as client:
+            yield in_clickhouse(client, folder / "rows", columns_of_rows())
+
+    @pytest.fixture
+    def engine(self, table):
+        yield table
+        table.close()
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Port and questions of a server with a table of rows."""
+    connection = chdb.connect(str(tmp_path / "data"))
+    file = filed(tmp_path / "rows", columns_of_rows(50)) / "rows.parquet"
+    connection.query("CREATE DATABASE study")
+    connection.query(
+        f"CREATE TABLE study.rows ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{file}', 'Parquet')"
+    )
+    with running_server(connection) as (port, asked):
+        yield port, asked, connection
+    connection.close()
+
+
+def test_a_server_is_asked_by_http_and_may_only_be_read(server):
+    port, asked, connection = server
+    engine = ClickHouse(f"clickhouse://steward:secret@127.0.0.1:{port}/", "study.rows")
+    assert engine.columns()["x"] is ColumnKind.NUMBER
+    assert engine.rows(f"SELECT count(*), sum(id) FROM {engine.source}") == [
+        (50, sum(columns_of_rows(50)["id"].tolist()))
+    ]
+    settings, _, authorization = asked[-1]
+    assert (settings["readonly"], settings["session_timezone"], settings["log_queries"]) == ("2", "UTC", "0")
+    assert settings["max_execution_time"] == "600.0"
+    assert authorization.startswith("Basic ")
+    assert "secret" not in repr(engine) + str(engine.to_dict())
+    with pytest.raises(EverholdError, match="could not evaluate"):
+        engine.rows(f"SELECT throwIf(late = 1) FROM {engine.source}")
+    digest = engine.contents("key")
+    with engine.reading():
+        pass
+    connection.query("ALTER TABLE study.rows UPDATE x = x + 1 WHERE late = 1 SETTINGS mutations_sync = 1")
+    with pytest.raises(IntegrityError, match="nothing was charged"), engine.reading():
+        pass
+    assert engine.contents("key") != digest
+    engine.close()
+
+
+def test_a_server_that_is_not_there_is_unavailable():
+    engine = ClickHouse("clickhouse://steward:secret@127.0.0.1:9/study", "rows")
+    with pytest.raises(
+        Unavailable, match=r"expected it at clickhouse://steward@127\.0\.0\.1:9/study; nothing was charged"
+    ):
+        engine.rows("SELECT 1")
+
+
+def test_parquet_files_are_read_where_they_lie(tmp_path, monkeypatch):
+    folder = filed(tmp_path / "it's", columns_of_rows(50))
+    monkeypatch.chdir(tmp_path)
+    engine, one = ClickHouse("chdb://", str(folder)), ClickHouse("chdb://", "it's/rows.parquet")
+    assert one.to_dict()["table"] == str(folder / "rows.parquet")
+    assert engine.rows(f"SELECT count(*) FROM {engine.source}") == [(50,)]
+    assert engine.contents() == one.contents()
+    filed(tmp_path / "other", columns_of_rows(51))
+    os.replace(tmp_path / "other" / "rows.parquet", folder / "rows.parquet")
+    for changed in (engine, one):
+        with pytest.raises(IntegrityError), changed.reading():
+            pass
+        changed.close()
+
+
+def test_one_process_has_one_embedded_clickhouse(clickhouse, tmp_path):
+    with pytest.raises(Unavailable, match="open on another folder"):
+        ClickHouse(tmp_path / "elsewhere", "rows").rows("SELECT 1")
+
+
+def test_a_fork_is_told_that_it_cannot_go_on(clickhouse, tmp_path):
+    engine = in_clickhouse(clickhouse, tmp_path / "rows", columns_of_rows(50))
+    assert engine.rows("SELECT 1") == [(1,)]
+    ours, theirs = multiprocessing.Pipe()
+    child = os.fork()
+    if not child:
+        try:
+            theirs.send(engine.rows("SELECT 1"))
+        except EverholdError as error:
+            theirs.send(str(error))
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert "does not survive the fork" in ours.recv()
+    engine.close()
+
+
+def test_a_statement_ends_by_its_limit(clickhouse, tmp_path):
+    engine = ClickHouse(clickhouse, "rows", max_seconds=0.2)
+    with pytest.raises(EverholdError, match="enough memory and time"):
+        engine.rows("SELECT sum(sin(number)) FROM numbers(100000000000)")
+    engine.close()
+
+
+def test_names_that_differ_in_case_only_are_refused(clickhouse):
+    clickhouse.command("CREATE TABLE twins (delay Int64, Delay Int64) ENGINE = Memory")
+    with pytest.raises(HoldoutRejected, match="differ in case only"):
+        ClickHouse(clickhouse, "twins").columns()
+
+
+@pytest.mark.parametrize("where", ["ftp://host", 7])
+def test_what_is_no_clickhouse_is_refused(where):
+    with pytest.raises((ValueError, TypeError), match="expected"):
+        ClickHouse(where, "rows")

@@ -1,0 +1,132 @@
+"""One line changes between engines: every kind of question has the answer, bit for bit, of the embedded engine."""
+
+import json
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from engine_tables import in_clickhouse, in_postgres, in_spark
+from wire.wire_samples import LABELS, SEALED, TRAINING, questions
+
+import everhold as eh
+from everhold.certificate.verification import verify_certificate
+from everhold.questions import KINDS
+
+ENGINES = ["clickhouse", "postgresql", "spark"]
+WISH = {"label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5}
+
+
+def with_homes(rows):
+    """Rows in groups of one to five, with a number that is missing, or no number, here and there."""
+    number = np.where(rows["id"] % 7 == 0, np.nan, rows["x"] * 3)
+    return {
+        **rows,
+        "home": (rows["id"] // 2_000 * 2_000 + (rows["id"] * 2 // 7) // 2 * 2),
+        "z": pa.array(number, mask=rows["id"] % 11 == 0),
+    }
+
+
+HOLDOUT, OPEN = with_homes(SEALED), with_homes(TRAINING)
+ROWS = len(LABELS)
+
+
+def all_questions():
+    """Those of every kind, and code, which meets rows that are read."""
+    return {
+        **questions(),
+        "of what is missing": [
+            "z is null",
+            "z > 1",
+            eh.mean("z / x", low=-5, high=5),
+            eh.ratio("z > 0", "z is not null"),
+        ],
+        "gradient": [
+            eh.gradient(lambda rows: np.stack([rows["x"], rows["y"]], axis=1), dimension=2, clip=1.0, name="g")
+        ],
+        "low_sensitivity": [
+            eh.low_sensitivity(lambda rows: float(np.mean(np.clip(rows["x"], 0, 1))), 1 / ROWS, columns=["x"], name="s")
+        ],
+    }
+
+
+def told(holdout, question):
+    """All that a result says, without what differs from holdout to holdout; or why there is none."""
+    try:
+        return said(holdout.ask(question))
+    except eh.QueryRejected as refusal:
+        return str(refusal)
+
+
+def said(result):
+    facts = result.to_dict() if hasattr(result, "to_dict") else vars(result)
+    return json.dumps({name: value for name, value in facts.items() if name not in ("at", "unsealed_at")}, default=repr)
+
+
+def everything(folder, rows, **more):
+    """What a privacy budget says to questions of all kinds, and what its certificate verifies to."""
+    with eh.Holdout.create(
+        folder / "study.db", "study", holdout=rows, training=OPEN, mechanism="privacy_budget", **WISH, **more
+    ) as holdout:
+        asked = {kind: [told(holdout, one) for one in several] for kind, several in all_questions().items()}
+        batch = [said(one) for one in holdout.ask_many([f"x > {cut / 20}" for cut in range(-10, 10)])]
+        holdout.certificate().save(folder / "certificate.json")
+    verified = verify_certificate(folder / "certificate.json")
+    return SimpleNamespace(asked=asked, batch=batch, verified=verified)
+
+
+def steps(folder, rows, **opening):
+    """A gate over groups, ratios, the same question after opening again, and the end of the study."""
+    place, found = folder / "gate.db", []
+    wish = {
+        **WISH,
+        "mechanism": "guess_and_check",
+        "overfits": 5,
+        "dependence": eh.Groups("home"),
+        "allow_vacuous": True,
+    }
+    with eh.Holdout.create(place, "gate", holdout=rows, training=OPEN, **wish) as holdout:
+        gate = holdout.gate("accuracy", champion=1 - LABELS)
+        found += [gate.challenge(1 - LABELS).promoted, gate.challenge(LABELS).promoted]
+        found += [told(holdout, one) for one in ("x > 0", eh.ratio("x > 1", "x > 0"), eh.accuracy(LABELS))]
+    with eh.Holdout.open(place, "gate", **opening) as holdout:
+        found.append(told(holdout, eh.ratio("x > 1", "x > 0")))
+        found.append(said(holdout.unseal()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    """What the embedded engine says."""
+    folder = tmp_path_factory.mktemp("embedded")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", eh.EverholdWarning)
+        return everything(folder, pa.table(HOLDOUT)), steps(folder, pa.table(HOLDOUT))
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request, tmp_path):
+    """The rows in an engine."""
+    if request.param == "spark":
+        made = in_spark(request.getfixturevalue("spark"), tmp_path / "rows", HOLDOUT)
+    elif request.param == "clickhouse":
+        made = in_clickhouse(request.getfixturevalue("clickhouse"), tmp_path / "rows", HOLDOUT)
+    else:
+        made = in_postgres(request.getfixturevalue("postgres_database"), HOLDOUT)
+    yield made
+    made.close()
+
+
+def test_every_kind_of_question_is_asked():
+    assert {kind.name for kind in KINDS} <= set(all_questions())
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
+def test_one_line_changes_between_engines(engine, embedded, tmp_path):
+    expected, way = embedded
+    found = everything(tmp_path, engine)
+    assert found.asked == expected.asked
+    assert found.batch == expected.batch
+    assert found.verified.ok is expected.verified.ok is True
+    assert steps(tmp_path, engine, engine=engine) == way

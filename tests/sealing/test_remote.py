@@ -1,0 +1,267 @@
+"""Whatever runs the statements: exact answers, digests that change with any value, and no word of its own."""
+
+import logging
+import math
+import pickle
+
+import numpy as np
+import pytest
+from engine_tables import in_clickhouse, in_postgres, in_spark
+
+import everhold
+from everhold.errors import EverholdError, HoldoutRejected, IntegrityError
+from everhold.sealing.engines.clickhouse import ClickHouse
+from everhold.sealing.engines.database import Database
+from everhold.sealing.engines.remote import name_parts
+from everhold.sealing.engines.spark import Spark
+from everhold.values.expressions import ColumnKind, RowValue, parse
+from everhold.values.expressions.sql import totals_sql
+
+ENGINES = ["spark", "clickhouse", "postgresql"]
+SECRET = "canary-4711"
+BASE = {
+    "a": ["1", "12", "NULL", "", None, SECRET],
+    "b": ["23", "3", "x", "y", "", None],
+    "x": [0.1, math.nan, None, -0.0, 5e-324, math.inf],
+    "i": [2**63 - 1, 2**63 - 2, 2**53 + 1, 0, -1, -(2**63)],
+}
+SHIFTED = {name: [column[1], column[0], *column[:1:-1]] for name, column in BASE.items()}
+
+
+def changed(name, place, value):
+    """The rows with one value changed."""
+    column = list(BASE[name])
+    column[place] = value
+    return {**BASE, name: column}
+
+
+@pytest.fixture(params=ENGINES)
+def poured(request, tmp_path):
+    """Makes an engine on rows."""
+    made = []
+
+    def pour(columns):
+        table = f"study_{len(made)}"
+        if request.param == "spark":
+            engine = in_spark(request.getfixturevalue("spark"), tmp_path / table, columns)
+        elif request.param == "clickhouse":
+            engine = in_clickhouse(request.getfixturevalue("clickhouse"), tmp_path / table, columns, table)
+        else:
+            engine = in_postgres(request.getfixturevalue("postgres_database"), columns, table)
+        made.append(engine)
+        return engine
+
+    yield pour
+    for engine in made:
+        engine.close()
+
+
+def test_what_it_says_is_exact(poured):
+    engine = poured(BASE)
+    assert engine.columns() == {
+        "a": ColumnKind.STRING, "b": ColumnKind.STRING, "x": ColumnKind.NUMBER, "i": ColumnKind.NUMBER,
+    }  # fmt: skip
+    total = f"SELECT sum(CAST(i AS DECIMAL(38, 0))) * 4 AS s, count(*) AS n FROM {engine.source} WHERE i > 0"
+    assert engine.rows(total) == [(4 * (2**64 - 3 + 2**53 + 1), 3)]
+    ((whole, number),) = engine.rows(total)
+    assert (type(whole), type(number)) == (int, int)
+    assert engine.arrays(total)["s"].tolist() == [whole]
+    found = engine.arrays(f"SELECT * FROM {engine.source} ORDER BY i")
+    assert [found[name].dtype for name in "axi"] == [object, np.float64, np.int64]
+    assert found["i"].tolist() == sorted(BASE["i"])
+    by_i = {i: (a, x) for a, x, i in zip(BASE["a"], BASE["x"], BASE["i"], strict=True)}
+    assert found["a"].tolist() == [by_i[i][0] for i in sorted(by_i)]
+    assert [repr(x) for x in found["x"].tolist()] == [repr(by_i[i][1]) for i in sorted(by_i)]
+    none = engine.arrays(f"SELECT * FROM {engine.source} WHERE i = 17")
+    assert [none[name].shape for name in BASE] == [(0,)] * 4
+
+
+def test_a_digest_changes_with_any_value_and_not_with_the_order_of_rows(poured):
+    digest = poured(BASE).contents("key")
+    assert poured(SHIFTED).contents("key") == digest
+    others = [
+        changed("a", 2, None),  # NULL, and the word
+        changed("a", 3, None),  # the empty text
+        changed("x", 1, None),  # nan
+        changed("x", 0, math.nextafter(0.1, 1)),
+        changed("i", 0, 2**63 - 3),  # as doubles they are equal
+        {**BASE, "a": ["12", "1", *BASE["a"][2:]], "b": ["3", "23", *BASE["b"][2:]]},  # the same rows, others
+        {**BASE, "a": ["12", "12", *BASE["a"][2:]], "b": ["3", "3", *BASE["b"][2:]]},  # 1|23 became 12|3
+        {name: column[:5] for name, column in BASE.items()},
+        {name: [*column, column[0]] for name, column in BASE.items()},
+        {"A": BASE["a"], **{name: column for name, column in BASE.items() if name != "a"}},
+    ]  # fmt: skip
+    found = [poured(rows).contents("key") for rows in others]
+    assert len({digest, *found}) == len(found) + 1
+
+
+def test_a_digest_depends_on_its_key_and_on_types(poured):
+    engine = poured(BASE)
+    assert engine.contents("key") != engine.contents() == engine.contents("")
+    texts = {**BASE, "i": list(map(str, BASE["i"]))}
+    assert poured(texts).contents("key") != engine.contents("key")
+
+
+def test_nothing_of_the_engines_words_is_left(poured, caplog, capfd):
+    engine = poured(BASE)
+    caplog.set_level(logging.WARNING)
+    for statement in (f"SELECT nonsense FROM {engine.source}", f"DELETE FROM {engine.source}", "DROP TABLE study_0"):
+        with pytest.raises(EverholdError, match=r"could not evaluate .* nothing was charged") as caught:
+            engine.rows(statement)
+        assert caught.value.__context__ is None
+    assert "nonsense" not in caplog.text + "".join(capfd.readouterr())
+    assert engine.rows(f"SELECT count(*) FROM {engine.source}") == [(6,)]
+
+
+def test_a_value_that_the_engine_complains_of_is_kept_from_logs(poured, caplog, capfd):
+    engine = poured(BASE)
+    complaint = {
+        "spark": f"SELECT raise_error(a) FROM {engine.source} WHERE a LIKE 'canary%'",
+        "clickhouse": f"SELECT sum(toInt64(assumeNotNull(a))) FROM {engine.source}",
+        "postgresql": f"SELECT sum(a::bigint) FROM {engine.source}",
+    }[engine.kind]
+    with pytest.raises(EverholdError, match="could not evaluate"):
+        engine.rows(complaint)
+    assert "canary" not in caplog.text
+    if engine.kind != "spark":  # its executors write to the screen; see the guide
+        assert "canary" not in "".join(capfd.readouterr())
+
+
+def test_a_table_that_is_not_there_is_refused(poured):
+    engine = poured(BASE)
+    engine.table, engine._is_path = "nowhere", False
+    with pytest.raises(HoldoutRejected, match=r"no table 'nowhere' .* nothing was created"):
+        engine.columns()
+
+
+def test_a_worker_process_gets_what_it_takes_to_come_in_and_nothing_of_this_process(poured):
+    engine = poured(BASE)
+    digest = engine.contents("key")
+    other = pickle.loads(pickle.dumps(engine))
+    assert (repr(other), other.to_dict()) == (repr(engine), engine.to_dict())
+    if engine.kind == "spark":
+        other._address = "spark"  # the session of this process
+    assert other.contents("key") == digest
+    other.close()
+
+
+def test_it_opens_again_after_it_was_closed(poured):
+    engine = poured(BASE)
+    for _ in range(2):
+        assert engine.rows(f"SELECT count(*) FROM {engine.source}") == [(6,)]
+        engine.close()
+
+
+def test_a_name_is_a_name_whatever_is_in_it():
+    hostile = 'x"; DROP TABLE y; --`'
+    spelled = '"' + hostile.replace('"', '""') + '"'
+    assert name_parts(f"study.{spelled}") == ["study", hostile]
+    assert Database("postgresql://db/study", spelled).source == spelled
+    assert ClickHouse("clickhouse://db", spelled).source == '`x"; DROP TABLE y; --```'
+    assert ClickHouse("clickhouse://db", '"a\\"').source == r"`a\\`"
+    assert Spark(None, spelled)._named == '`x"; DROP TABLE y; --```'
+    for nothing in ("", "a..b", 'a"b', "a.", "a\0b"):
+        with pytest.raises(ValueError, match="is not the name of a table"):
+            name_parts(nothing)
+
+
+@pytest.mark.parametrize("path", ["data/rows", "/data/rows*", "/data/{a,b}"])
+def test_a_path_of_spark_is_one_whole_folder(path):
+    with pytest.raises(ValueError, match="is not the whole path of one folder"):
+        Spark(None, path)
+
+
+def test_classes_are_public_names():
+    assert (everhold.engines.Spark, everhold.engines.ClickHouse, everhold.engines.Database) == (
+        Spark, ClickHouse, Database,
+    )  # fmt: skip
+
+
+def test_a_change_since_the_digest_is_noticed_where_rows_are_read(poured, monkeypatch):
+    engine = poured(BASE)
+    with engine.reading():  # nobody has looked at it yet
+        pass
+    engine.contents("key")
+    state = engine._state()
+    assert state is not None
+    monkeypatch.setattr(engine, "_state", lambda: "touched")  # a backup, a merge, a vacuum
+    with engine.reading():
+        pass
+    monkeypatch.setattr(engine, "_digest", lambda *_: [0])
+    states = iter(["touched", "written"])
+    monkeypatch.setattr(engine, "_state", lambda: next(states, "written"))
+    with pytest.raises(IntegrityError, match=r"while they were read.*nothing was charged"), engine.reading():
+        pass
+    with pytest.raises(IntegrityError, match=r"after sealing.*nothing was charged"), engine.reading():
+        pass
+
+
+def said(engine, *expressions):
+    """How many rows meet each condition."""
+    columns = engine.columns()
+    values = [RowValue(parse(text, columns)) for text in expressions]
+    return list(engine.rows(totals_sql(values, engine.source, unit=1, dialect=engine.dialect))[0])
+
+
+def test_no_decimal_is_an_error_however_large_or_small(postgres_database):
+    import psycopg
+
+    largest, rounded_to_it = "179769313486231570814527423731704356798070e267", f"{2**1024 - 2**970 - 1}"
+    values = ["1e400", "-1e400", "1e-400", "-1e-400", "NaN", "Infinity", "-Infinity", largest, rounded_to_it, "2e-324",
+              "3e-324", "7", None]  # fmt: skip
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        connection.execute(
+            'CREATE TABLE "deci""mals" (x numeric, y numeric(500, 2), z numeric(900, 400), n numeric(9, 2))'
+        )
+        with connection.cursor() as cursor:
+            cursor.executemany('INSERT INTO "deci""mals" (x, n) VALUES (%s, 1)', [(value,) for value in values])
+            cursor.execute('INSERT INTO "deci""mals" VALUES (8, 1e450, 1e-390, 1)')
+    engine = Database(postgres_database, '"deci""mals"')
+    tests = "x > 1e308", "x < -1e308", "x = 0", "x > 0 and x < 1", "x is null", "y > 1", "z = 0", "n / 2 < 1"
+    assert said(engine, *tests) == [4, 2, 3, 1, 2, 1, 1, 14]
+    found = engine.arrays(f"SELECT x FROM {engine.source} AS t")["x"]
+    assert np.ma.count_masked(found) == 1
+    assert np.isinf(found.compressed().astype(float)).sum() == 4
+    stored = engine.contents("key")
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        connection.execute('UPDATE "deci""mals" SET x = 1e401 WHERE x = 1e400')
+    assert engine.contents("key") != stored
+    engine.close()
+
+
+def test_no_time_is_an_error_however_far(clickhouse):
+    ticks = [2**63 - 1, -(2**63), 10**13, -(10**13), 1_600_000_000, 0]
+    for scale in (0, 3, 6, 9):
+        clickhouse.command(f"CREATE TABLE times_{scale} (i Int8, x Nullable(DateTime64({scale}))) ENGINE = Memory")
+        for tick in ticks:
+            of = f"reinterpret(toInt64({tick}), 'DateTime64({scale})')"
+            clickhouse.command(f"INSERT INTO times_{scale} SELECT 1, {of}")
+        clickhouse.command(f"INSERT INTO times_{scale} VALUES (1, NULL)")
+        engine = ClickHouse(clickhouse.path, f"times_{scale}")
+        out_of_years = {0: 4, 3: 2, 6: 2, 9: 0}[scale]
+        assert said(engine, "x is null", "x is null or x > timestamp '0001-01-01'") == [1 + out_of_years, 7]
+        batch = engine.arrays(f"SELECT x FROM {engine.source} AS t")["x"]
+        assert np.ma.count_masked(batch) == 1 + out_of_years
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("DateTime('Europe/Berlin')", ["toDateTime(1603585800)", "toDateTime(1603589400)"]),  # an hour that is twice
+        ("DateTime64(3, 'Europe/Berlin')", ["toDateTime64(1603585800, 3)", "toDateTime64(1603589400, 3)"]),
+        ("DateTime64(0)", ["reinterpret(toInt64(10000000000000), 'DateTime64(0)')",
+                           "reinterpret(toInt64(10000000000001), 'DateTime64(0)')"]),
+        ("Array(DateTime('Europe/Berlin'))", ["[toDateTime(1603585800)]", "[toDateTime(1603589400)]"]),
+        ("Tuple(Float64, String)", ["(0.1, 'a')", "(0.1, 'b')", "(0.10000000000000002, 'a')"]),
+        ("Array(Nullable(String))", ["['NULL']", "[NULL]", "['']", "[]"]),
+        ("Map(String, Float64)", ["map('a', 0.0)", "map('a', -0.0)"]),
+        ("LowCardinality(Nullable(String))", ["NULL", "''", "'-'", "'NULL'", "unhex('00')", "unhex('ff')"]),
+    ],
+)  # fmt: skip
+def test_no_two_values_have_one_digest(clickhouse, kind, values):
+    found = []
+    for place, value in enumerate(values):
+        clickhouse.command(f"CREATE TABLE one_{place} (x {kind}) ENGINE = Memory")
+        clickhouse.command(f"INSERT INTO one_{place} SELECT {value}")
+        found.append(ClickHouse(clickhouse.path, f"one_{place}").contents("key"))
+    assert len(set(found)) == len(values)
