@@ -36,8 +36,8 @@ comparisons, ``in`` and a chain of ``or``, ``like`` without ``%`` and ``_`` and 
 order and repetition under ``and``, ``or``, ``in``, ``least`` and ``greatest``, order under ``+`` and ``*``, De
 Morgan's laws, ``1`` and ``1.0``.
 
-The text itself never reaches an engine: `row_values_sql`, `totals_sql` and `part_totals_sql` write SQL for DuckDB from
-the tree, in which times and logarithms have become arithmetic.
+The text itself never reaches an engine. `row_values_sql`, `totals_sql` and their like write SQL from the tree, in which
+times and logarithms have become arithmetic, in the dialect of the engine (`everhold.values.expressions.dialects`).
 """
 
 from everhold.values.expressions.parse import parse
