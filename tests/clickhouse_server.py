@@ -28,13 +28,21 @@ def running_server(connection):
             with lock:
                 try:
                     before, _, form = statement.rpartition("FORMAT ")
-                    found = connection.query(f"{before or form} {f'SETTINGS {limits}' if limits and before else ''}", form.strip() if before else "TabSeparated")
+                    found = connection.query(
+                        f"{before or form} {f'SETTINGS {limits}' if limits and before else ''}",
+                        form.strip() if before else "TabSeparated",
+                    )
                     status, said, more = 200, found.bytes(), {}
                 except Exception as error:
                     code = str(error).partition("Code: ")[2].partition(".")[0]
                     status, said, more = 500, str(error).encode(), {"X-ClickHouse-Exception-Code": code or "1"}
             self.send_response(status)
-            for name, value in {"Content-Length": str(len(said)), "X-ClickHouse-Timezone": "UTC", "X-ClickHouse-Summary": json.dumps({}), **more}.items():
+            for name, value in {
+                "Content-Length": str(len(said)),
+                "X-ClickHouse-Timezone": "UTC",
+                "X-ClickHouse-Summary": json.dumps({}),
+                **more,
+            }.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(said)

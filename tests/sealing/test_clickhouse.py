@@ -46,7 +46,9 @@ def test_a_server_is_asked_by_http_and_may_only_be_read(server):
     port, asked, connection = server
     engine = ClickHouse(f"clickhouse://steward:secret@127.0.0.1:{port}/", "study.rows")
     assert engine.columns()["x"] is ColumnKind.NUMBER
-    assert engine.rows(f"SELECT count(*), sum(id) FROM {engine.source}") == [(50, sum(columns_of_rows(50)["id"].tolist()))]
+    assert engine.rows(f"SELECT count(*), sum(id) FROM {engine.source}") == [
+        (50, sum(columns_of_rows(50)["id"].tolist()))
+    ]
     settings, _, authorization = asked[-1]
     assert (settings["readonly"], settings["session_timezone"], settings["log_queries"]) == ("2", "UTC", "0")
     assert settings["max_execution_time"] == "600.0"
@@ -66,7 +68,9 @@ def test_a_server_is_asked_by_http_and_may_only_be_read(server):
 
 def test_a_server_that_is_not_there_is_unavailable():
     engine = ClickHouse("clickhouse://steward:secret@127.0.0.1:9/study", "rows")
-    with pytest.raises(Unavailable, match=r"expected it at clickhouse://steward@127\.0\.0\.1:9/study; nothing was charged"):
+    with pytest.raises(
+        Unavailable, match=r"expected it at clickhouse://steward@127\.0\.0\.1:9/study; nothing was charged"
+    ):
         engine.rows("SELECT 1")
 
 
