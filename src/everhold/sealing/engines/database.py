@@ -1,9 +1,9 @@
 """PostgreSQL, or any other database that SQLAlchemy reaches, as an engine; needs its driver, of PostgreSQL the extra.
 
-PostgreSQL is tested. For others statements are written by sqlglot and nobody here has run them: they are refused unless
-the conformance suite finds every integer as it should be. Each statement is a transaction of its own that may only
-read, ends by a limit of its time, and writes numbers, times and bytes as PostgreSQL does where nobody set it otherwise.
-A server that logs statements (``log_statement``, ``log_min_duration_statement``) logs these, too.
+PostgreSQL is tested. For Snowflake, BigQuery and Trino statements are written by sqlglot and nobody here has run them:
+they are refused unless the conformance suite finds every integer as it should be. In PostgreSQL each statement is a
+transaction of its own that may only read, ends by a limit of its time, and writes numbers, times and bytes in one way,
+however the database is set. A server that logs statements (``log_statement``) logs these, too.
 """
 
 from __future__ import annotations

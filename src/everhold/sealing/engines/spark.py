@@ -18,6 +18,7 @@ import os
 import re
 import secrets
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import urlsplit
@@ -47,6 +48,7 @@ _STRINGS = re.compile(r"^(string|char\(\d+\)|varchar\(\d+\))$")
 _NESTED = re.compile(r"^(struct|array|map)<")
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _LIMITS = TimeLimits()
+_AGAIN = 0.2  # seconds between attempts to end a statement
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _ABSENT = "spark"
 """The place of a session that cannot be made again from an address."""
@@ -70,7 +72,7 @@ class Spark(Remote):
         self._given, self._copy = session, None
         self._address = _ABSENT if session is None else _address_of(session)
         self._is_mine = False
-        self._tag = _new_tag()
+        self._running: set[str] = set()
         self._pinned: tuple[str | None] | None = None
         self._is_path = "/" in re.sub(r'`[^`]*`|"[^"]*"', "", self.table)
         _ = self._named
@@ -90,7 +92,7 @@ class Spark(Remote):
         return ("_given", "_copy")
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        super().__setstate__({**state, "_is_mine": False, "_tag": _new_tag()})
+        super().__setstate__({**state, "_is_mine": False, "_running": set()})
 
     @property
     def dialect(self) -> Dialect:
@@ -134,14 +136,18 @@ class Spark(Remote):
 
     def interrupt(self) -> None:
         """End what runs now."""
-        with contextlib.suppress(Exception):
-            session = self._copy
-            if session is None:
-                return
-            if _is_connect(session):
-                session.interruptTag(self._tag)
-            else:  # its own interruptTag does not reach the jobs of statements
-                session.sparkContext.cancelJobsWithTag(self._tag)
+        for tag in list(self._running):
+            threading.Thread(target=self._end, args=(tag,), name="everhold interrupt", daemon=True).start()
+
+    def _end(self, tag: str) -> None:
+        """End a statement, again and again, as its jobs may not have begun."""
+        while tag in self._running and (session := self._copy) is not None:
+            with contextlib.suppress(Exception):
+                if _is_connect(session):
+                    session.interruptTag(tag)
+                else:  # its own interruptTag does not reach the jobs of statements
+                    session.sparkContext.cancelJobsWithTag(tag)
+            time.sleep(_AGAIN)
 
     def close(self) -> None:
         """Let go of its session, and of the one below it if that was made from an address."""
@@ -204,21 +210,21 @@ class Spark(Remote):
         yield found.column_names, found.columns
 
     def _table(self, statement: str, *, max_seconds: float | None) -> Any:
-        """An Arrow table; on any error, also an interrupt, the work ends."""
+        """An Arrow table."""
         session = self._connected()
         jobs = session if _is_connect(session) else session.sparkContext
         add, remove = (jobs.addTag, jobs.removeTag) if jobs is session else (jobs.addJobTag, jobs.removeJobTag)
         limit = contextlib.nullcontext() if max_seconds is None else _LIMITS.at_most(max_seconds, self.interrupt)
-        add(self._tag)
+        tag = f"everhold-{secrets.token_hex(8)}"
+        add(tag)
+        self._running.add(tag)
         try:
             with limit:
                 return session.sql(statement).toArrow()
-        except BaseException:
-            self.interrupt()
-            raise
         finally:
+            self._running.discard(tag)
             with contextlib.suppress(Exception):
-                remove(self._tag)
+                remove(tag)
 
     def _array(self, column: Any) -> NDArray[Any]:
         return arrow_array(column)
@@ -313,10 +319,6 @@ class _Quiet(contextlib.AbstractContextManager[None]):
 
 def _is_heard(_record: logging.LogRecord) -> bool:
     return not getattr(_Quiet._here, "depth", 0)
-
-
-def _new_tag() -> str:
-    return f"everhold-{secrets.token_hex(8)}"
 
 
 def _is_connect(session: Any) -> bool:
