@@ -4,7 +4,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from engine_samples import Pond, poured, stirred
+from pond_samples import Pond, poured, stirred
 from holdout_samples import ROWS, create, rows
 
 from everhold import (

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from everhold.errors import EverholdError, Unavailable
 from everhold.sealing.engines.arrays import array_of
-from everhold.sealing.engines.remote import PIECES, Remote, name_parts
+from everhold.sealing.engines.remote import PIECES, Remote, known_path, name_parts
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.dialects import CLICKHOUSE, Dialect
 
@@ -190,6 +190,21 @@ class ClickHouse(Remote):
         known = f"toInt64({column}) BETWEEN {_YEARS[0]} AND {_YEARS[1]}"
         within = f"if({known}, {column}, CAST(0 AS {data_type}))"  # what is missing has a value below, too
         return f"if({known}, {within}, NULL)"
+
+    def _known_as(self) -> set[str]:
+        if self._is_file:
+            return known_path(self.table)
+        *database, name = name_parts(self.table)
+        within = CLICKHOUSE.literal(database[0]) if database else "currentDatabase()"
+        tables = (
+            "SELECT concat(toString(length(database)), ':', database, '.', name), "
+            "match(engine, '(MergeTree|Memory|Log)$') "
+            f"FROM system.tables WHERE database = {within} AND name = {CLICKHOUSE.literal(name)}"
+        )
+        for _, (names, stored) in self._run(tables, max_seconds=self._max_seconds):
+            if len(names):
+                return {names[0]} if stored[0] else set()
+        raise LookupError(self.table)
 
     def _state(self) -> object:
         if self._is_file:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 import os
 import re
@@ -23,7 +24,7 @@ from urllib.parse import urlsplit
 
 from everhold.errors import EverholdError, HoldoutRejected, Unavailable
 from everhold.sealing.engines.arrays import arrow_array, plain
-from everhold.sealing.engines.remote import PIECES, Remote, name_parts
+from everhold.sealing.engines.remote import PIECES, Remote, known_path, name_parts
 from everhold.sealing.time_limits import TimeLimits
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.dialects import SPARK, Dialect
@@ -47,6 +48,10 @@ _NESTED = re.compile(r"^(struct|array|map)<")
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _LIMITS = TimeLimits()
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_MICROSECONDS = (
+    "map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\", "
+    "'timestampNTZFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS\")"
+)
 _ABSENT = "spark"
 """The place of a session that cannot be made again from an address."""
 
@@ -231,6 +236,15 @@ class Spark(Remote):
         )
         return f"SELECT count(*) AS n, {sums} FROM (SELECT sha2(concat({texts}), 256) AS h FROM {self._stored} AS t)"
 
+    def _known_as(self) -> set[str]:
+        if self._is_path:
+            return known_path(self.table)
+        facts = dict(row[:2] for row in self._said(f"DESCRIBE TABLE EXTENDED {self._named}"))
+        if facts.get("Type", "VIEW") == "VIEW":  # views of a session have none
+            return set()
+        named = json.dumps([facts.get("Catalog"), facts.get("Database"), facts.get("Table")])
+        return {named} | known_path(str(facts.get("Location") or named))
+
     def _state(self) -> object:
         """The files of the rows: Spark never writes into one that is there."""
         if self.snapshot is not None:
@@ -405,5 +419,5 @@ def _as_text(name: str, data_type: str) -> str:
     elif data_type == "binary":
         text = f"hex({column})"
     else:
-        text = f"to_json({column})" if _NESTED.match(data_type) else f"CAST({column} AS STRING)"
+        text = f"to_json({column}, {_MICROSECONDS})" if _NESTED.match(data_type) else f"CAST({column} AS STRING)"
     return f"coalesce(concat(CAST(length({text}) AS STRING), ':', {text}), '-')"
