@@ -4,8 +4,8 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from pond_samples import Pond, poured, stirred
 from holdout_samples import ROWS, create, rows
+from pond_samples import Pond, poured, stirred
 
 from everhold import (
     EverholdError,

@@ -42,7 +42,7 @@ _EXACT = {
     r"(?:Nullable\(|LowCardinality\()*(String|U?Int\d|Decimal|Date32|Date\b|Enum|Bool|UUID|IPv)": "toString({0})",
     r"(?:Nullable\(|LowCardinality\()*(B?Float\d|FixedString)": "hex({0})",
 }
-"""By type a text that no other value has; of others, such as times whose zone has hours twice, and nested ones, bytes."""
+"""By type a text that no other value has; of others, such as times whose zone has hours twice, its bytes."""
 _TIMES = re.compile(r"^(Date|Date32|DateTime(64)?(\(.*\))?)$")
 _YEARS = (-62135596800, 253402300799)  # seconds since 1970 of the first and the last one that Python has
 _GONE = (209, 210, 279, 1002)  # what a server says of sockets; without a number the connection was never made

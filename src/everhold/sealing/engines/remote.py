@@ -219,18 +219,22 @@ class Remote(ABC):
             own = self._known_as()  # both share the connection that is open from here on
         other = object.__new__(type(self))
         vars(other).update(vars(self), table=table, _checked=None, _read=None)
+        other._begin_anew()
         with other._hidden(other._missing):
             known = other._known_as()
         if not known:
             raise QueryRejected(
-                f"the table {table!r} is a view or something else whose rows are not stored there, so they could depend "
-                "on sealed rows, or on the question; expected a plain table; nothing was charged; write its rows to one"
+                f"the table {table!r} is a view or something else whose rows are not stored there, so they could "
+                "depend on sealed rows, or on the question; expected a plain table; nothing was charged; write its rows to one"
             )
         if any(_overlap(one, each) for one in known for each in own):
             raise QueryRejected(
                 f"{table!r} has the rows that are sealed; expected a table of its own; nothing was charged"
             )
         return other
+
+    def _begin_anew(self) -> None:  # noqa: B027  most know nothing else of a table
+        """Forget what is known of the table that another one was made from."""
 
     @abstractmethod
     def _known_as(self) -> set[str]:

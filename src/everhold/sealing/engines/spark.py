@@ -76,7 +76,6 @@ class Spark(Remote):
         self._is_mine = False
         self._tag = _new_tag()
         self._pinned: tuple[str | None] | None = None
-        self._is_path = "/" in re.sub(r'`[^`]*`|"[^"]*"', "", self.table)
         _ = self._named
 
     @classmethod
@@ -121,6 +120,17 @@ class Spark(Remote):
         if self._is_path:
             return self._view
         return self._named if self.snapshot is None else f"{self._named} VERSION AS OF {int(self.snapshot)}"
+
+    @property
+    def _is_path(self) -> bool:
+        return "/" in re.sub(r'`[^`]*`|"[^"]*"', "", self.table)
+
+    def _begin_anew(self) -> None:
+        self._pinned = None
+        _ = self._named
+        if self._is_path:
+            with self._hidden(self._missing):
+                self._refresh()
 
     @property
     def _view(self) -> str:
