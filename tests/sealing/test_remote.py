@@ -9,7 +9,7 @@ import pytest
 from engine_tables import in_clickhouse, in_postgres, in_spark
 
 import everhold
-from everhold.errors import EverholdError, HoldoutRejected, IntegrityError
+from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, QueryRejected
 from everhold.sealing.engines.clickhouse import ClickHouse
 from everhold.sealing.engines.database import Database
 from everhold.sealing.engines.remote import name_parts
@@ -265,3 +265,57 @@ def test_no_two_values_have_one_digest(clickhouse, kind, values):
         clickhouse.command(f"INSERT INTO one_{place} SELECT {value}")
         found.append(ClickHouse(clickhouse.path, f"one_{place}").contents("key"))
     assert len(set(found)) == len(values)
+
+
+def refused_beside(engine, *tables):
+    for table in tables:
+        with pytest.raises(QueryRejected, match=r"(is a view or something else|the rows that are sealed).*was charged"):
+            engine.beside(table)
+
+
+def test_nothing_that_looks_at_sealed_rows_is_read_beside_them(poured, request):
+    engine, other = poured(BASE), poured(SHIFTED)
+    assert engine.columns() == engine.beside(other.table).columns() == other.columns()
+    if isinstance(engine, Spark):
+        session = request.getfixturevalue("spark")
+        session.sql(f"CREATE OR REPLACE TEMP VIEW seen AS SELECT * FROM parquet.`{engine.table}`")
+        folder = engine.table.rsplit("/", 1)
+        refused_beside(
+            Spark(session, engine.table), engine.table, f"{engine.table}/", f"file:{engine.table}", f"{folder[0]}/./{folder[1]}",
+            f"{engine.table}/rows.parquet", "seen",
+        )  # fmt: skip
+    elif isinstance(engine, ClickHouse):
+        client = request.getfixturevalue("clickhouse")
+        client.command("CREATE VIEW seen AS SELECT * FROM study_0")
+        client.command("CREATE TABLE merged ENGINE = Merge(currentDatabase(), '^study_0$')")
+        refused_beside(engine, "study_0", "default.study_0", '"default"."study_0"', "`study_0`", "seen", "merged")
+    else:
+        import psycopg
+
+        with psycopg.connect(request.getfixturevalue("postgres_database"), autocommit=True) as connection:
+            connection.execute("CREATE VIEW seen WITH (security_invoker = true) AS SELECT * FROM study_0")
+            connection.execute("CREATE TABLE over_all (LIKE study_0); ALTER TABLE study_0 INHERIT over_all")
+        refused_beside(engine, "study_0", "public.study_0", '"study_0"', 'public."study_0"', "seen", "over_all")
+    with pytest.raises(HoldoutRejected, match="there is no table"):
+        engine.beside("nowhere")
+
+
+def test_far_dates_and_any_bytes_are_read(spark, tmp_path):
+    made = "SELECT date_from_unix_date(2147483647) AS d, CAST(X'ff00' AS STRING) AS s UNION ALL SELECT NULL, 'a'"
+    spark.sql(made).coalesce(1).write.parquet(str(tmp_path / "far"))
+    engine = Spark(spark, str(tmp_path / "far"))
+    assert said(engine, "d is null", "d > date '9999-12-31'", "s like '__'") == [1, 1, 1]
+    found = engine.arrays(f"SELECT d, s FROM {engine.source} AS t")
+    assert np.ma.count_masked(found["d"]) == 2
+    assert sorted(found["s"].tolist()) == ["a", "\ufffd\0"]
+    engine.close()
+
+
+def test_a_digest_of_spark_changes_with_a_microsecond_in_a_list(spark, tmp_path):
+    digests = set()
+    for name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
+        for place in (1, 2):
+            folder = str(tmp_path / f"{name}{place}")
+            spark.sql(f"SELECT array({name} '2020-01-01 00:00:00.00000{place}') AS x").write.parquet(folder)
+            digests.add(Spark(spark, folder).contents("key"))
+    assert len(digests) == 4

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["array_of", "arrow_array", "plain"]
 
+_MOST_DAYS = 106_751_990
 _BIG = np.iinfo(np.int64)
 
 
@@ -60,6 +61,14 @@ def arrow_array(column: Any) -> np.ma.MaskedArray[Any, Any]:
     import pyarrow as pa
 
     kind = column.type
+    if pa.types.is_date32(kind):  # days beyond the microseconds of 64 bits are missing
+        days = column.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
+        far = np.abs(days) > _MOST_DAYS
+        found = np.where(far, 0, days).astype("datetime64[D]").astype("datetime64[us]")
+        return np.ma.MaskedArray(found, mask=column.is_null().to_numpy() | far)
+    if pa.types.is_string(kind):  # whose bytes may be anything
+        texts = column.cast(pa.binary()).to_pylist()
+        return array_of([None if text is None else text.decode(errors="replace") for text in texts])
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         column = column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)))
         return _masked(column, column.cast(pa.int64()).fill_null(0).to_numpy().astype("datetime64[us]"))

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from everhold.errors import EverholdError, Unavailable
 from everhold.sealing.engines.arrays import array_of
-from everhold.sealing.engines.remote import PIECES, Remote, name_parts
+from everhold.sealing.engines.remote import PIECES, Remote, known_path, name_parts
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.dialects import CLICKHOUSE, Dialect
 
@@ -42,7 +42,7 @@ _EXACT = {
     r"(?:Nullable\(|LowCardinality\()*(String|U?Int\d|Decimal|Date32|Date\b|Enum|Bool|UUID|IPv)": "toString({0})",
     r"(?:Nullable\(|LowCardinality\()*(B?Float\d|FixedString)": "hex({0})",
 }
-"""By type a text that no other value has; of others, such as times whose zone has hours twice, and nested ones, bytes."""
+"""By type a text that no other value has; of others, such as times whose zone has hours twice, its bytes."""
 _TIMES = re.compile(r"^(Date|Date32|DateTime(64)?(\(.*\))?)$")
 _YEARS = (-62135596800, 253402300799)  # seconds since 1970 of the first and the last one that Python has
 _GONE = (209, 210, 279, 1002)  # what a server says of sockets; without a number the connection was never made
@@ -192,6 +192,21 @@ class ClickHouse(Remote):
         known = f"toInt64({column}) BETWEEN {_YEARS[0]} AND {_YEARS[1]}"
         within = f"if({known}, {column}, CAST(0 AS {data_type}))"  # what is missing has a value below, too
         return f"if({known}, {within}, NULL)"
+
+    def _known_as(self) -> set[str]:
+        if self._is_file:
+            return known_path(self.table)
+        *database, name = name_parts(self.table)
+        within = CLICKHOUSE.literal(database[0]) if database else "currentDatabase()"
+        tables = (
+            "SELECT concat(toString(length(database)), ':', database, '.', name), "
+            "match(engine, '(MergeTree|Memory|Log)$') "
+            f"FROM system.tables WHERE database = {within} AND name = {CLICKHOUSE.literal(name)}"
+        )
+        for _, (names, stored) in self._run(tables, max_seconds=self._max_seconds):
+            if len(names):
+                return {names[0]} if stored[0] else set()
+        raise LookupError(self.table)
 
     def _state(self) -> object:
         if self._is_file:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import warnings
@@ -37,6 +38,10 @@ _READING = (
     "SET LOCAL TIME ZONE 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; "
     "SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 3; "
     "SET LOCAL standard_conforming_strings = on"
+)
+_STORED = (
+    "SELECT c.oid::text, c.relkind IN ('r', 'm') AND NOT (c.relispartition OR c.relhassubclass OR c.relrowsecurity) "
+    "FROM pg_class c WHERE c.oid = to_regclass({table})"
 )
 _USUAL = {
     "application_name": "everhold", "client_encoding": "utf8", "keepalives_idle": "30", "connect_timeout": "30",
@@ -253,6 +258,17 @@ class Database(Remote):
             return None
         found = self._said(_TOUCHED.format(table=POSTGRESQL.literal(self._stored)))
         return found[0] if found else None
+
+    def _known_as(self) -> set[str]:
+        if self._is_postgres:
+            found = self._said(_STORED.format(table=POSTGRESQL.literal(self._stored)))
+            if not found:
+                raise LookupError(self.table)
+            return {number for number, stored in found if stored}
+        *schema, name = name_parts(self.table)
+        inspector, within = sa.inspect(self._connected()), ".".join(schema) or None
+        stored = name in inspector.get_table_names(schema=within)
+        return {json.dumps([within or inspector.default_schema_name, name])} if stored else set()
 
     def _connected(self) -> Any:
         with self._lock:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
+from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, QueryRejected, Unavailable
 from everhold.sealing.engines.arrays import plain
 from everhold.sealing.engines.errors import errors_hidden
 
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind
     from everhold.values.expressions.dialects import Dialect
 
-__all__ = ["PIECES", "Remote", "name_parts"]
+__all__ = ["PIECES", "Remote", "known_path", "name_parts"]
 
 PIECES = (1, 16, 31, 46)
 """Where the four numbers of 60 bits begin in the 64 hexadecimal digits of a row's SHA-256, from 1."""
 
+_PATTERN = re.compile(r"[*?\[\]{}\\]")
 _PART = re.compile(r'`(?:[^`]|``)+`|"(?:[^"]|"")+"|[^.`"]+')
 
 
@@ -51,6 +52,24 @@ def name_parts(table: str) -> list[str]:
             "signs in double quotes"
         )
     return [_unquoted(part) for part in found]
+
+
+def known_path(path: str) -> set[str]:
+    """A path as it is known, whatever it is called; nothing for a pattern of paths.
+
+    Examples:
+        >>> known_path("file:/data/../lake/flights/"), known_path("/data/*")
+        ({'/lake/flights'}, set())
+    """
+    if _PATTERN.search(path):
+        return set()
+    return {os.path.realpath(re.sub(r"^file:/+", "/", path))}
+
+
+def _overlap(*names: str) -> bool:
+    """Whether two tables may be one, or one has the files of another among its own."""
+    shorter, longer = sorted((f"{name.casefold()}/" for name in names), key=len)
+    return longer.startswith(shorter)
 
 
 def _unquoted(part: str) -> str:
@@ -196,9 +215,34 @@ class Remote(ABC):
     def beside(self, table: str) -> Self:
         """See `Engine.beside`."""
         name_parts(table)
+        with self._hidden():
+            own = self._known_as()  # both share the connection that is open from here on
         other = object.__new__(type(self))
         vars(other).update(vars(self), table=table, _checked=None, _read=None)
+        other._begin_anew()
+        with other._hidden(other._missing):
+            known = other._known_as()
+        if not known:
+            raise QueryRejected(
+                f"the table {table!r} is a view or something else whose rows are not stored there, so they could "
+                "depend on sealed rows, or on the question; expected a plain table; nothing was charged; write its rows to one"
+            )
+        if any(_overlap(one, each) for one in known for each in own):
+            raise QueryRejected(
+                f"{table!r} has the rows that are sealed; expected a table of its own; nothing was charged"
+            )
         return other
+
+    def _begin_anew(self) -> None:  # noqa: B027  most know nothing else of a table
+        """Forget what is known of the table that another one was made from."""
+
+    @abstractmethod
+    def _known_as(self) -> set[str]:
+        """What tells a table whose rows are stored from all others; nothing where they are not stored under its name.
+
+        Raises:
+            LookupError: If there is no such table.
+        """
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """What the engine says: whole numbers as ints, exact however large."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 import os
 import re
@@ -25,7 +26,7 @@ from urllib.parse import urlsplit
 
 from everhold.errors import EverholdError, HoldoutRejected, Unavailable
 from everhold.sealing.engines.arrays import arrow_array, plain
-from everhold.sealing.engines.remote import PIECES, Remote, name_parts
+from everhold.sealing.engines.remote import PIECES, Remote, known_path, name_parts
 from everhold.sealing.time_limits import TimeLimits
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.dialects import SPARK, Dialect
@@ -50,6 +51,10 @@ _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _LIMITS = TimeLimits()
 _AGAIN = 0.2  # seconds between attempts to end a statement
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_MICROSECONDS = (
+    "map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\", "
+    "'timestampNTZFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS\")"
+)
 _ABSENT = "spark"
 """The place of a session that cannot be made again from an address."""
 
@@ -74,7 +79,6 @@ class Spark(Remote):
         self._is_mine = False
         self._running: set[str] = set()
         self._pinned: tuple[str | None] | None = None
-        self._is_path = "/" in re.sub(r'`[^`]*`|"[^"]*"', "", self.table)
         _ = self._named
 
     @classmethod
@@ -119,6 +123,17 @@ class Spark(Remote):
         if self._is_path:
             return self._view
         return self._named if self.snapshot is None else f"{self._named} VERSION AS OF {int(self.snapshot)}"
+
+    @property
+    def _is_path(self) -> bool:
+        return "/" in re.sub(r'`[^`]*`|"[^"]*"', "", self.table)
+
+    def _begin_anew(self) -> None:
+        self._pinned = None
+        _ = self._named
+        if self._is_path:
+            with self._hidden(self._missing):
+                self._refresh()
 
     @property
     def _view(self) -> str:
@@ -238,6 +253,15 @@ class Spark(Remote):
             f"sum(CAST(conv(substring(h, {place}, 15), 16, 10) AS DECIMAL(38, 0))) AS p{place}" for place in PIECES
         )
         return f"SELECT count(*) AS n, {sums} FROM (SELECT sha2(concat({texts}), 256) AS h FROM {self._stored} AS t)"
+
+    def _known_as(self) -> set[str]:
+        if self._is_path:
+            return known_path(self.table)
+        facts = dict(row[:2] for row in self._said(f"DESCRIBE TABLE EXTENDED {self._named}"))
+        if facts.get("Type", "VIEW") == "VIEW":  # views of a session have none
+            return set()
+        named = json.dumps([facts.get("Catalog"), facts.get("Database"), facts.get("Table")])
+        return {named} | known_path(str(facts.get("Location") or named))
 
     def _state(self) -> object:
         """The files of the rows: Spark never writes into one that is there."""
@@ -409,5 +433,5 @@ def _as_text(name: str, data_type: str) -> str:
     elif data_type == "binary":
         text = f"hex({column})"
     else:
-        text = f"to_json({column})" if _NESTED.match(data_type) else f"CAST({column} AS STRING)"
+        text = f"to_json({column}, {_MICROSECONDS})" if _NESTED.match(data_type) else f"CAST({column} AS STRING)"
     return f"coalesce(concat(CAST(length({text}) AS STRING), ':', {text}), '-')"
