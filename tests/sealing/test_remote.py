@@ -3,14 +3,17 @@
 import logging
 import math
 import pickle
+import sys
 
 import numpy as np
 import pytest
 from engine_tables import in_clickhouse, in_postgres, in_spark
 
 import everhold
-from everhold.errors import EverholdError, HoldoutRejected, IntegrityError
+from everhold.cli.failures import EXTRAS
+from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
 from everhold.sealing.engines.clickhouse import ClickHouse
+from everhold.sealing.engines.connecting import engine_at
 from everhold.sealing.engines.database import Database
 from everhold.sealing.engines.remote import name_parts
 from everhold.sealing.engines.spark import Spark
@@ -265,3 +268,26 @@ def test_no_two_values_have_one_digest(clickhouse, kind, values):
         clickhouse.command(f"INSERT INTO one_{place} SELECT {value}")
         found.append(ClickHouse(clickhouse.path, f"one_{place}").contents("key"))
     assert len(set(found)) == len(values)
+
+
+@pytest.mark.parametrize(
+    ("address", "package", "extra"),
+    [
+        ("postgresql://reader@127.0.0.1:1/study", "psycopg", "postgres"),
+        ("clickhouse://reader@127.0.0.1:1/study", "clickhouse_connect", "clickhouse"),
+        ("local[1]", "pyspark", "spark"),
+    ],
+)
+def test_a_missing_package_is_named_with_an_extra_that_there_is(monkeypatch, address, package, extra):
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(EverholdError, match=rf"{package}.*; pip install 'everhold\[{extra}\]'"):
+        engine_at(address, "flights").columns()
+    assert EXTRAS[package] == extra
+
+
+def test_whoever_does_not_get_in_is_told_where_the_password_belongs():
+    with pytest.raises(Unavailable, match="user and password in the address or EVERHOLD_ENGINE") as kept_out:
+        Database("postgresql://reader:swordfish@127.0.0.1:1/study", "flights").columns()
+    assert "swordfish" not in str(kept_out.value)
