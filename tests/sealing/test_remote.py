@@ -3,14 +3,21 @@
 import logging
 import math
 import pickle
+import sys
 
 import numpy as np
 import pytest
 from engine_tables import in_clickhouse, in_postgres, in_spark
 
 import everhold
+<<<<<<< HEAD
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, QueryRejected
+=======
+from everhold.cli.failures import EXTRAS
+from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
+>>>>>>> w-walk
 from everhold.sealing.engines.clickhouse import ClickHouse
+from everhold.sealing.engines.connecting import engine_at
 from everhold.sealing.engines.database import Database
 from everhold.sealing.engines.remote import name_parts
 from everhold.sealing.engines.spark import Spark
@@ -267,6 +274,7 @@ def test_no_two_values_have_one_digest(clickhouse, kind, values):
     assert len(set(found)) == len(values)
 
 
+<<<<<<< HEAD
 def refused_beside(engine, *tables):
     for table in tables:
         with pytest.raises(QueryRejected, match=r"(is a view or something else|the rows that are sealed).*was charged"):
@@ -319,3 +327,26 @@ def test_a_digest_of_spark_changes_with_a_microsecond_in_a_list(spark, tmp_path)
             spark.sql(f"SELECT array({name} '2020-01-01 00:00:00.00000{place}') AS x").write.parquet(folder)
             digests.add(Spark(spark, folder).contents("key"))
     assert len(digests) == 4
+=======
+@pytest.mark.parametrize(
+    ("address", "package", "extra"),
+    [
+        ("postgresql://reader@127.0.0.1:1/study", "psycopg", "postgres"),
+        ("clickhouse://reader@127.0.0.1:1/study", "clickhouse_connect", "clickhouse"),
+        ("local[1]", "pyspark", "spark"),
+    ],
+)
+def test_a_missing_package_is_named_with_an_extra_that_there_is(monkeypatch, address, package, extra):
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(EverholdError, match=rf"{package}[a-z.]*; pip install 'everhold\[{extra}\]'"):
+        engine_at(address, "flights").columns()
+    assert EXTRAS[package] == extra
+
+
+def test_whoever_does_not_get_in_is_told_where_the_password_belongs():
+    with pytest.raises(Unavailable, match="user and password in the address or EVERHOLD_ENGINE") as kept_out:
+        Database("postgresql://reader:swordfish@127.0.0.1:1/study", "flights").columns()
+    assert "swordfish" not in str(kept_out.value)
+>>>>>>> w-walk

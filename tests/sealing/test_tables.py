@@ -6,7 +6,7 @@ import pytest
 from pond_samples import poured, stirred, tried_before
 
 import everhold as eh
-from everhold.errors import DependenceError, HoldoutRejected
+from everhold.errors import DependenceError, HoldoutRejected, Unavailable
 from everhold.ledger import LedgerStore
 from everhold.sealing import staging as staging_module
 from everhold.sealing import tables
@@ -176,6 +176,22 @@ def test_an_engine_is_tried_on_made_up_rows_first(tmp_path, pond, monkeypatch):
     with pytest.raises(HoldoutRejected, match="counts otherwise than the rules say"):
         created(tmp_path / "other", pond)
     assert not list((tmp_path / "other").iterdir())
+
+
+def test_a_missing_table_is_named_before_the_engine_is_tried(tmp_path, pond, monkeypatch):
+    monkeypatch.setattr(tables, "conformance", lambda _: pytest.fail("it takes a minute"))
+    with pytest.raises(HoldoutRejected, match="there is no table 'nowhere'"):
+        created(tmp_path, pond.beside("nowhere"))
+
+
+def test_an_engine_that_is_lost_while_it_is_tried_does_not_count_wrongly(tmp_path, pond, monkeypatch):
+    def lost(_statement):
+        raise Unavailable("the pond cannot be reached; try again; nothing was charged")
+
+    monkeypatch.setattr(tables, "conformance", conformance)
+    monkeypatch.setattr(pond, "rows", lost)
+    with pytest.raises(Unavailable, match="the pond cannot be reached"):
+        created(tmp_path, pond)
 
 
 def test_training_rows_are_copied(tmp_path, pond):

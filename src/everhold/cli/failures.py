@@ -43,6 +43,9 @@ EXTRAS = {
     "dp_accounting": "accounting",
     "rfc3161_client": "timestamp",
     "psycopg": "postgres",
+    "pyspark": "spark",
+    "chdb": "clickhouse",
+    "clickhouse_connect": "clickhouse",
 }
 """The extra of each package that a command may need."""
 

@@ -78,11 +78,11 @@ def staged_table(
     """
     facts = engine.to_dict()
     check_public(facts)
+    columns = dict(engine.columns())  # first: whether there is such a table, and a way in, is known at once
+    check_names(columns)
+    check_size(rows=None, columns=len(columns), most_rows=most_rows, what="holdout")
     _check_conformance(engine)
     with progress("checking the table", 5) as line:
-        columns = dict(engine.columns())
-        check_names(columns)
-        check_size(rows=None, columns=len(columns), most_rows=most_rows, what="holdout")
         pinned = keyed_fingerprint(engine, key)
         rows = int(engine.rows(f"SELECT count(*) FROM {engine.source} AS t")[0][0])
         if not rows:

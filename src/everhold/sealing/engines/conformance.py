@@ -17,6 +17,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from everhold.display import Display
+from everhold.errors import Unavailable
+from everhold.progress import progress
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import (
     ColumnKind,
@@ -174,14 +176,25 @@ def conformance(engine: Engine, *, source: str | None = None) -> Conformance:
 
     Returns:
         What differs; an engine is only to be trusted if nothing does.
+
+    Raises:
+        Unavailable: If the engine cannot be reached.
     """
     rows = made_up_rows(engine.dialect)
     place = literal_rows_sql(made_up_columns(engine.dialect), engine.dialect) if source is None else source
     trial = _Trial(engine, place, rows)
     asked = expressions()
+<<<<<<< HEAD
     for start in range(0, len(asked), _AT_ONCE):
         trial.row_values(asked[start : start + _AT_ONCE])
     trial.sums(asked[::20])
+=======
+    with progress("trying the engine on made-up rows", len(asked)) as line:
+        for start in range(0, len(asked), _AT_ONCE):
+            trial.row_values(asked[start : start + _AT_ONCE])
+            line(start)
+        trial.sums(asked[::12])
+>>>>>>> w-walk
     return Conformance(engine.kind, len(asked), trial.integers, tuple(trial.findings))
 
 
@@ -306,9 +319,11 @@ class _Trial:
         return f"(SELECT {named} FROM {twice})"
 
     def _answers(self, statement: str) -> list[tuple[Any, ...]] | None:
-        """What the engine says; None where it raises, whatever its words."""
+        """What the engine says; None where it raises, whatever its words, but for an engine that is not there."""
         try:
             return self._engine.rows(statement)
+        except Unavailable:
+            raise
         except Exception:
             return None
 

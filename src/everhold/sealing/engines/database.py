@@ -143,6 +143,12 @@ class Database(Remote):
     def _is_postgres(self) -> bool:
         return self._address.get_backend_name() == "postgresql"
 
+    @property
+    def _install(self) -> str:
+        if self._is_postgres:
+            return "pip install 'everhold[postgres]'"
+        return "install the driver that SQLAlchemy names for this database"
+
     def interrupt(self) -> None:
         """End what runs now, where the driver can."""
         for driver in list(self._running):

@@ -15,6 +15,7 @@ import numpy as np
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, QueryRejected, Unavailable
 from everhold.sealing.engines.arrays import plain
+from everhold.sealing.engines.connecting import ENGINE_VARIABLE
 from everhold.sealing.engines.errors import errors_hidden
 
 if TYPE_CHECKING:
@@ -335,6 +336,11 @@ class Remote(ABC):
     def _hidden(self, instead: Callable[[Exception], EverholdError] | None = None) -> AbstractContextManager[None]:
         return errors_hidden(instead or self._instead)
 
+    @property
+    def _install(self) -> str:
+        """How its package is installed."""
+        return f"pip install 'everhold[{self.kind}]'"
+
     def _missing(self, error: Exception) -> EverholdError:
         if isinstance(error, ModuleNotFoundError) or self._is_unreachable(error):
             return self._instead(error)
@@ -346,13 +352,13 @@ class Remote(ABC):
     def _instead(self, error: Exception) -> EverholdError:
         if isinstance(error, ModuleNotFoundError):
             return EverholdError(
-                f"{self.title} needs a package that is not installed; expected {error.name}; "
-                f"pip install 'everhold[{self.kind}]'"
+                f"{self.title} needs a package that is not installed; expected {error.name}; {self._install}"
             )
         if self._is_unreachable(error):
             return Unavailable(
                 f"{self.title} cannot be reached, or the connection to it was lost; expected it at {self.place}; "
-                "nothing was charged; check that it runs, then ask again"
+                f"nothing was charged; check that it runs, and user and password in the address or {ENGINE_VARIABLE}, "
+                "then ask again"
             )
         return EverholdError(
             f"{self.title} could not evaluate the rows of {self.table!r}; expected a table that can be read, and "

@@ -327,7 +327,8 @@ class _Quiet(contextlib.AbstractContextManager[None]):
         self._errors = errors
 
     def __enter__(self) -> None:
-        from pyspark.logger import PySparkLogger
+        with self._errors:  # without the package, too
+            from pyspark.logger import PySparkLogger
 
         for name in _LOGGERS:
             logger = PySparkLogger.getLogger(name)  # as PySpark makes it, when it first has something to say
