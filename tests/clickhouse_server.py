@@ -8,8 +8,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 __all__ = ["running_server"]
 
-_OF_HTTP = {"database", "query", "query_id", "session_id", "compress", "decompress", "enable_http_compression", "wait_end_of_query",
-            "send_progress_in_http_headers", "http_headers_progress_interval_ms", "client_protocol_version", "cancel_http_readonly_queries_on_client_close", "role"}  # fmt: skip
+_OF_HTTP = {
+    "database", "query", "query_id", "session_id", "compress", "decompress", "enable_http_compression",
+    "wait_end_of_query", "send_progress_in_http_headers", "http_headers_progress_interval_ms",
+    "client_protocol_version", "cancel_http_readonly_queries_on_client_close", "role",
+}  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -47,7 +50,7 @@ def running_server(connection):
             self.end_headers()
             self.wfile.write(said)
 
-        do_GET = do_POST
+        do_GET = do_POST  # noqa: N815  the name is that of the standard library
 
         def log_message(self, *_):
             pass
