@@ -82,7 +82,7 @@ def test_parquet_files_are_read_where_they_lie(tmp_path, monkeypatch):
     assert engine.rows(f"SELECT count(*) FROM {engine.source}") == [(50,)]
     assert engine.contents() == one.contents()
     filed(tmp_path / "other", columns_of_rows(51))
-    os.replace(tmp_path / "other" / "rows.parquet", folder / "rows.parquet")
+    (tmp_path / "other" / "rows.parquet").replace(folder / "rows.parquet")
     for changed in (engine, one):
         with pytest.raises(IntegrityError), changed.reading():
             pass

@@ -39,12 +39,13 @@ def rows(postgres_database):
     with psycopg.connect(postgres_database, autocommit=True) as connection:
         connection.execute("CREATE TYPE mood AS ENUM ('good', 'bad')")
         connection.execute(
-            "CREATE TABLE study (i bigint, d date, t timestamptz(3), n numeric(12, 2), whole numeric, m mood, u uuid, s "
-            "char(3), a text[])"
+            "CREATE TABLE study (i bigint, d date, t timestamptz(3), n numeric(12, 2), whole numeric, m mood, u uuid, "
+            "s char(3), a text[])"
         )
         connection.execute(
-            "INSERT INTO study VALUES (1, '1500-01-01', '2020-01-01 00:00+05', 1.25, 2 ^ 100::numeric, 'good', NULL, 'ab'),"
-            "(2, 'infinity', '-infinity', NULL, 3, 'bad', NULL, NULL), (3, '0044-03-15 BC', NULL, 7, 4, NULL, NULL, '')"
+            "INSERT INTO study VALUES (1, '1500-01-01', '2020-01-01 00:00+05', 1.25, 2 ^ 100::numeric, 'good', NULL, "
+            "'ab'), (2, 'infinity', '-infinity', NULL, 3, 'bad', NULL, NULL), "
+            "(3, '0044-03-15 BC', NULL, 7, 4, NULL, NULL, '')"
         )
         engine = Database(postgres_database, "study")
         yield connection, engine

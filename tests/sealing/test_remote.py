@@ -10,12 +10,8 @@ import pytest
 from engine_tables import in_clickhouse, in_postgres, in_spark
 
 import everhold
-<<<<<<< HEAD
-from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, QueryRejected
-=======
 from everhold.cli.failures import EXTRAS
-from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
->>>>>>> w-walk
+from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, QueryRejected, Unavailable
 from everhold.sealing.engines.clickhouse import ClickHouse
 from everhold.sealing.engines.connecting import engine_at
 from everhold.sealing.engines.database import Database
@@ -274,7 +270,6 @@ def test_no_two_values_have_one_digest(clickhouse, kind, values):
     assert len(set(found)) == len(values)
 
 
-<<<<<<< HEAD
 def refused_beside(engine, *tables):
     for table in tables:
         with pytest.raises(QueryRejected, match=r"(is a view or something else|the rows that are sealed).*was charged"):
@@ -289,8 +284,8 @@ def test_nothing_that_looks_at_sealed_rows_is_read_beside_them(poured, request):
         session.sql(f"CREATE OR REPLACE TEMP VIEW seen AS SELECT * FROM parquet.`{engine.table}`")
         folder = engine.table.rsplit("/", 1)
         refused_beside(
-            Spark(session, engine.table), engine.table, f"{engine.table}/", f"file:{engine.table}", f"{folder[0]}/./{folder[1]}",
-            f"{engine.table}/rows.parquet", "seen",
+            Spark(session, engine.table), engine.table, f"{engine.table}/", f"file:{engine.table}",
+            f"{folder[0]}/./{folder[1]}", f"{engine.table}/rows.parquet", "seen",
         )  # fmt: skip
     elif isinstance(engine, ClickHouse):
         client = request.getfixturevalue("clickhouse")
@@ -327,7 +322,8 @@ def test_a_digest_of_spark_changes_with_a_microsecond_in_a_list(spark, tmp_path)
             spark.sql(f"SELECT array({name} '2020-01-01 00:00:00.00000{place}') AS x").write.parquet(folder)
             digests.add(Spark(spark, folder).contents("key"))
     assert len(digests) == 4
-=======
+
+
 @pytest.mark.parametrize(
     ("address", "package", "extra"),
     [
@@ -349,4 +345,3 @@ def test_whoever_does_not_get_in_is_told_where_the_password_belongs():
     with pytest.raises(Unavailable, match="user and password in the address or EVERHOLD_ENGINE") as kept_out:
         Database("postgresql://reader:swordfish@127.0.0.1:1/study", "flights").columns()
     assert "swordfish" not in str(kept_out.value)
->>>>>>> w-walk

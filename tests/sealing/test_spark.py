@@ -48,7 +48,7 @@ def test_views_of_the_session_are_there(spark):
 def test_other_files_in_the_folder_are_noticed(rows, tmp_path):
     rows.contents("key")
     filed(tmp_path / "other", COLUMNS)
-    os.replace(tmp_path / "other" / "rows.parquet", tmp_path / "rows" / "more.parquet")
+    (tmp_path / "other" / "rows.parquet").replace(tmp_path / "rows" / "more.parquet")
     with pytest.raises(IntegrityError, match="nothing was charged"), rows.reading():
         pass
 

@@ -184,17 +184,11 @@ def conformance(engine: Engine, *, source: str | None = None) -> Conformance:
     place = literal_rows_sql(made_up_columns(engine.dialect), engine.dialect) if source is None else source
     trial = _Trial(engine, place, rows)
     asked = expressions()
-<<<<<<< HEAD
-    for start in range(0, len(asked), _AT_ONCE):
-        trial.row_values(asked[start : start + _AT_ONCE])
-    trial.sums(asked[::20])
-=======
     with progress("trying the engine on made-up rows", len(asked)) as line:
         for start in range(0, len(asked), _AT_ONCE):
             trial.row_values(asked[start : start + _AT_ONCE])
             line(start)
-        trial.sums(asked[::12])
->>>>>>> w-walk
+        trial.sums(asked[::20])
     return Conformance(engine.kind, len(asked), trial.integers, tuple(trial.findings))
 
 
