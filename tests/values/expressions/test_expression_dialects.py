@@ -105,7 +105,7 @@ AWKWARD = [0.0, -0.0, 5e-324, -5e-324, 1e-323, 2.0**-1022, 2.0**-1021, 2.0**-538
 
 
 def awkward_pairs():
-    """Pairs whose sums, products or quotients are at the ends of the doubles; among them those that rounding decides."""
+    """Pairs whose sums, products or quotients are at the ends of the doubles, also those that rounding decides."""
     draw = random.Random(5)
     yield from ((one, other) for one in AWKWARD for other in AWKWARD)
     for _ in range(1_500):  # the product is 2^-1075 and a little, or 2^1024 and a little; so are the quotients
