@@ -274,7 +274,8 @@ def test_nothing_that_looks_at_sealed_rows_is_read_beside_them(poured, request):
         session.sql(f"CREATE OR REPLACE TEMP VIEW seen AS SELECT * FROM parquet.`{engine.table}`")
         folder = engine.table.rsplit("/", 1)
         refused_beside(
-            Spark(session, engine.table), engine.table, f"{engine.table}/", f"file:{engine.table}", f"{folder[0]}/./{folder[1]}",
+            Spark(session, engine.table), engine.table,
+            f"{engine.table}/", f"file:{engine.table}", f"{folder[0]}/./{folder[1]}",
             f"{engine.table}/rows.parquet", "seen",
         )  # fmt: skip
     elif isinstance(engine, ClickHouse):
