@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +23,8 @@ collect_ignore_glob = [
     "lab/tests/conftest.py",
     "lab/tests/**/conftest.py",
 ]
+if not find_spec("mkdocs"):  # where packages are tried, and nothing that only the pages are made with
+    collect_ignore_glob += ["docs/notebook_pages.py", "tests/test_notebooks.py"]
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # read when it is imported; tests call nobody
 

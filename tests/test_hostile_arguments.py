@@ -11,6 +11,7 @@ import everhold as eh
 from everhold import low_sensitivity
 from everhold.questions.gradient import gradient
 
+BEFORE_NUMPY_2_3 = "ignore:In future, it will be an error for 'np.bool':DeprecationWarning"
 NASTY = {
     "10**400": 10**400,
     "-10**400": -(10**400),
@@ -121,7 +122,7 @@ def is_spoken(fault):
     return isinstance(fault, (TypeError, ValueError)) and "expected" in str(fault)
 
 
-@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
+@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning", BEFORE_NUMPY_2_3)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_arguments_of_questions_end_in_typed_errors(holdouts, question):
     for what, value in NASTY.items():
@@ -164,7 +165,7 @@ WISHES = (
 )
 
 
-@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
+@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning", BEFORE_NUMPY_2_3)
 @pytest.mark.parametrize("wish", WISHES)
 def test_wishes_end_in_typed_errors(tmp_path, monkeypatch, wish):
     monkeypatch.chdir(tmp_path)
@@ -184,7 +185,7 @@ def test_what_cannot_be_a_name_is_not_found(tmp_path, name):
         eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", NASTY[name])
 
 
-@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
+@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning", BEFORE_NUMPY_2_3)
 @pytest.mark.parametrize("wish", ["rows", "queries", "confidence", "radius"])
 def test_plans_end_in_typed_errors(wish):
     usual = {"rows": None, "queries": 3, "radius": 0.1} if wish == "radius" else {"rows": 1_000, "queries": 3}

@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from functools import partial
+from inspect import signature
 
 import joblib
 import numpy as np
@@ -234,6 +235,7 @@ def test_regressors_need_a_range(tmp_path):
             search.set_params(metric="mse").fit(*holdout.training_rows())
 
 
+@pytest.mark.skipif("on_fail" not in signature(check_estimator).parameters, reason="scikit-learn lists no checks yet")
 def test_scikit_learns_own_checks():
     """With a stand-in that confirms every guess: scikit-learn's tables are not those of any holdout."""
     space, options = {"C": [0.1, 1.0]}, {"n_iter": 2, "cv": 2, "error_score": "raise"}

@@ -1,5 +1,6 @@
 """What random rows promise, against exact laws: how far answers stray, and the information in them."""
 
+import decimal
 import itertools
 
 import numpy as np
@@ -96,6 +97,14 @@ def test_coins_take_the_logarithm_away():
     for rows in (10**3, 10**5, 10**7):
         assert 0.6 * np.log(rows) <= rows * information_per_draw(rows, 0.0) <= np.log(rows)
         assert 0.49 <= rows * information_per_draw(rows, 10 / rows) <= 0.51
+
+
+@pytest.mark.parametrize("share", [-1.0, -0.7, -0.011, -0.009, -1e-5, 0.0, 1e-9, 1e-3, 0.0099, 0.02, 3.0])
+def test_what_nearly_cancels_is_exact(share):
+    exact = decimal.Decimal(share)
+    with decimal.localcontext(prec=60):
+        wanted = (1 + exact) * (1 + exact).ln() - exact if exact > -1 else -exact
+    assert subsampling._excess(np.array([share]))[0] == pytest.approx(float(wanted), rel=1e-12, abs=0.0)
 
 
 def drawn(draws, coins):

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from scipy.special import xlog1py
 
-from everhold.guarantees.concentration import bernoulli_divergence
 from everhold.guarantees.exceedance import gaussian_exceedance
 from everhold.privacy.curves import GaussianCurve, PrivacyCurve, whole
 
@@ -29,6 +29,7 @@ __all__ = [
 
 _SCANNED = 2**12  # numbers of ones up to which the information is computed; beyond, it is bounded in closed form
 _TRIALS = 60
+_SMALL = 0.01  # up to which a series is more exact than a logarithm
 _LARGEST_DEVIATION = 40.0
 _LOG_MISSED = math.log(1e-13)  # probability with which more draws tell something than are counted
 _TAIL_ERROR = 1e-9  # relative error of a binomial tail; measured to be below 1e-11 up to 1e10 draws
@@ -245,5 +246,12 @@ def _middle(rows: int, extra: float) -> float:
 
 
 def _kl(mean: NDArray[np.float64], guess: NDArray[np.float64], coins: float) -> NDArray[np.float64]:
-    """Divergence of two bits with the coins mixed in."""
-    return bernoulli_divergence(*(coins / 2.0 + (1.0 - coins) * x for x in (mean, guess)))
+    """Divergence of two bits with the coins mixed in; neither term is below 0, so nothing cancels where both agree."""
+    apart, one = (1.0 - coins) * (mean - guess), coins / 2.0 + (1.0 - coins) * guess
+    return np.asarray(one * _excess(apart / one) + (1.0 - one) * _excess(-apart / (1.0 - one)))
+
+
+def _excess(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``(1+t) ln(1+t) - t`` for t of at least -1, to about 1e-13 of itself."""
+    series = sum((-share) ** power / (power * (power - 1)) for power in range(2, 10))
+    return np.where(np.abs(share) < _SMALL, series, xlog1py(1.0 + share, share) - share)
