@@ -43,7 +43,7 @@ def _homes() -> dict[str, str]:
     return homes | {kind.name: f"everhold.questions.{kind.home}" for kind in questions.KINDS}
 
 
-__all__ = sorted(_homes())
+__all__ = sorted({"engines", *_homes()})
 
 
 def __getattr__(name: str) -> Any:
@@ -56,4 +56,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_homes()})
+    return sorted({*globals(), *__all__})

@@ -123,7 +123,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
 
 def _where(head: Mapping[str, Any]) -> Block:
     """Where the ledger stands, and which of its entries were read before."""
-    items = _labelled({name: head[name] for name in ("sequence", "entry_hash")})
+    items = _labelled({name: value for name, value in head.items() if name != "checkpoint"})
     before = (_CHECKPOINT.format(**head["checkpoint"]),) if "checkpoint" in head else ()
     return Block("ledger_head", "Where the ledger stands", (_LEDGER, *before), items=items)
 
