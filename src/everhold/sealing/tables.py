@@ -126,8 +126,9 @@ def _check_conformance(engine: Engine) -> None:
     """
     tried = conformance(engine)
     if not tried.agrees:
+        told = "; ".join(line.strip() for line in str(tried).splitlines())
         raise HoldoutRejected(
-            f"{engine.title} counts otherwise than the rules say, so its answers could not be trusted:\n{tried}\n"
+            f"{engine.title} counts otherwise than the rules say, so its answers could not be trusted: {told}; "
             "expected the same integers, bit for bit; use another version or setting of the engine; nothing was created"
         )
 
