@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import duckdb
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["file_pattern", "limit_memory", "spilling_into"]
+__all__ = ["file_pattern", "limit_memory", "spilling_into", "without_progress_bar"]
 
 _MEGABYTES, _MEGABYTES_OF_A_COLUMN = 512, 8  # a group of rows that is being written takes one of each column and thread
 _LIMITED_COLUMNS = 256
@@ -22,8 +23,17 @@ def spilling_into(folder: Path) -> duckdb.DuckDBPyConnection:
     Left alone it would write rows that do not fit into memory to the working folder, as open as the umask says.
     """
     connection = duckdb.connect(":memory:", config={"temp_directory": str(folder / "spilled")})
-    connection.execute("SET enable_progress_bar = false")  # it writes between the lines of a command's output
+    without_progress_bar(connection)
     return connection
+
+
+def without_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:
+    """Keep the engine from showing how far it has come: that is not its to show, nor is the screen.
+
+    In a notebook without the package that draws it there is none, and the engine refuses to change the setting.
+    """
+    with contextlib.suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
 
 
 def limit_memory(connection: duckdb.DuckDBPyConnection, columns: int) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import duckdb
 
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.sealing.duckdb_files import file_pattern
+from everhold.sealing.duckdb_files import file_pattern, without_progress_bar
 from everhold.sealing.engines.base import POSITION
 from everhold.sealing.engines.errors import engine_errors_hidden
 from everhold.sealing.fingerprints import UnchangedFile, fingerprint
@@ -192,7 +192,6 @@ def locked_connection(
     file = str(path.resolve())
     settings = {
         "python_enable_replacements": "false",
-        "enable_progress_bar": "false",  # how far it has come is not ours to show, and the screen not its own
         "autoload_known_extensions": "false",
         "autoinstall_known_extensions": "false",
         "allow_community_extensions": "false",
@@ -206,6 +205,7 @@ def locked_connection(
     with engine_errors_hidden:
         connection = duckdb.connect(":memory:")
         try:
+            without_progress_bar(connection)
             for name, value in settings.items():
                 connection.execute(f"SET {name} = {value}")
             connection.execute(f"SET disabled_optimizers = {_text(_rewriting(connection))}")
