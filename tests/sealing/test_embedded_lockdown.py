@@ -36,6 +36,10 @@ def engine(folder):
         yield connection
 
 
+def test_it_does_not_show_how_far_it_has_come(engine):
+    assert engine.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]
+
+
 def test_the_sealed_rows_can_be_read_with_their_positions(engine):
     assert engine.execute(f"SELECT x, {POSITION} FROM {SEALED}").fetchall() == [(x, x) for x in range(5)]
     assert engine.cursor().execute(f"SELECT sum(x) FROM {SEALED}").fetchall() == [(10,)]
