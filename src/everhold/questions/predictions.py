@@ -217,7 +217,7 @@ def listed(names: Iterable[str]) -> str:
 
     Examples:
         >>> listed(["id", "p"]), listed(map(str, range(2_000)))[-14:]
-        ("'id', 'p'", "and 1,990 more")
+        ("'id', 'p'", 'and 1,990 more')
     """
     every = list(names)
     more = [f"and {len(every) - _MOST_LISTED:,} more"] if len(every) > _MOST_LISTED else []
