@@ -379,7 +379,7 @@ def test_the_sql_for_sealed_rows_has_no_form_that_skips_work_for_some_values(que
     texts += [row_values_sql([RowValue(parse(text, KINDS))], SEALED) for text in LARGE]
     assert not [found for text in texts if (found := SKIPPING.search(bare(text)))]
     assert SKIPPING.search(bare("SELECT CASE WHEN x THEN 1 ELSE 'case' END"))
-    assert SKIPPING.search(bare("SELECT coalesce(t.\"x\"::DOUBLE / t.\"y\"::DOUBLE, 'nan'::DOUBLE)"))
+    assert SKIPPING.search(bare('SELECT coalesce(t."x"::DOUBLE / t."y"::DOUBLE, \'nan\'::DOUBLE)'))
 
 
 def test_no_value_is_null_inside(engine, data):
