@@ -51,24 +51,14 @@ class BranchingSheet(Sheet):
             self._reaches[node] = reach_of(node, self._reaches)
         if not inputs:
             return self._leaf(node)
+        if (logic := self._logic(node, inputs)) is not None:
+            return logic
         ones, others = map(list, zip(*inputs, strict=True))
         match node.operation:
-            case Operation.NOT:
-                return others[0], ones[0]
-            case Operation.AND:
-                return self._joined(" AND ", ones), self._joined(" OR ", others)
-            case Operation.OR:
-                return self._joined(" OR ", ones), self._joined(" AND ", others)
             case Operation.IS_NULL:
                 is_condition = node.operands[0].kind is ColumnKind.BOOLEAN
                 present = self._joined(" OR ", inputs[0]) if is_condition else others[0]
                 return self._put("(CASE WHEN ", present, " THEN FALSE ELSE TRUE END)"), present
-            case Operation.EQUAL if node.operands[0].kind is ColumnKind.BOOLEAN:
-                (true, false), (also_true, also_false) = inputs
-                return (
-                    self._put("((", true, " AND ", also_true, ") OR (", false, " AND ", also_false, "))"),
-                    self._put("((", true, " AND ", also_false, ") OR (", false, " AND ", also_true, "))"),
-                )
             case Operation.EQUAL | Operation.LESS | Operation.MEMBER:
                 return self._test(node, ones, others, negated=False), self._test(node, ones, others, negated=True)
             case Operation.LIKE:

@@ -111,24 +111,14 @@ class PaddedSheet(Sheet):
         """One node from those of its operands."""
         if not inputs:
             return self._leaf(node)
+        if (logic := self._logic(node, inputs)) is not None:
+            return logic
         ones, others = map(list, zip(*inputs, strict=True))
         match node.operation:
-            case Operation.NOT:
-                return others[0], ones[0]
-            case Operation.AND:
-                return self._joined(" AND ", ones), self._joined(" OR ", others)
-            case Operation.OR:
-                return self._joined(" OR ", ones), self._joined(" AND ", others)
             case Operation.IS_NULL:
                 is_condition = node.operands[0].kind is ColumnKind.BOOLEAN
                 present = self._joined(" OR ", inputs[0]) if is_condition else others[0]
                 return self._put("(NOT ", present, ")"), present
-            case Operation.EQUAL if node.operands[0].kind is ColumnKind.BOOLEAN:
-                (true, false), (also_true, also_false) = inputs
-                return (
-                    self._put("((", true, " AND ", also_true, ") OR (", false, " AND ", also_false, "))"),
-                    self._put("((", true, " AND ", also_false, ") OR (", false, " AND ", also_true, "))"),
-                )
             case Operation.EQUAL | Operation.LESS | Operation.MEMBER:
                 *signs, closing = _TESTS[node.operation]
                 tests = [self._joined(", ", ones[1:], before=["(", ones[0], sign], after=[closing]) for sign in signs]

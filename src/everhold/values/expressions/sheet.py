@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from everhold.values.expressions.tree import ColumnKind, Operation
+
 if TYPE_CHECKING:
     from everhold.values.expressions.dialects import Dialect
+    from everhold.values.expressions.tree import Node
 
 __all__ = ["Faces", "Part", "Sheet"]
 
@@ -38,6 +41,24 @@ class Sheet:
         inside: list[Part] = [between] * (2 * len(parts) - 1)
         inside[::2] = parts
         return self._put(*before, *inside, *after)
+
+    def _logic(self, node: Node, inputs: Sequence[Faces]) -> Faces | None:
+        """What follows from conditions by Kleene's logic; None for any other node."""
+        ones, others = map(list, zip(*inputs, strict=True))
+        match node.operation:
+            case Operation.NOT:
+                return others[0], ones[0]
+            case Operation.AND:
+                return self._joined(" AND ", ones), self._joined(" OR ", others)
+            case Operation.OR:
+                return self._joined(" OR ", ones), self._joined(" AND ", others)
+            case Operation.EQUAL if node.operands[0].kind is ColumnKind.BOOLEAN:
+                (true, false), (also_true, also_false) = inputs
+                return (
+                    self._put("((", true, " AND ", also_true, ") OR (", false, " AND ", also_false, "))"),
+                    self._put("((", true, " AND ", also_false, ") OR (", false, " AND ", also_true, "))"),
+                )
+        return None
 
     def _filled(self, template: str, *operands: Part) -> int:
         """A piece from a template in which ``{0}``, ``{1}``, ... stand for the operands."""
