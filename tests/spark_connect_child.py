@@ -18,7 +18,7 @@ def said(folder, rows):
         engine, view = Spark(session, rows), Spark(session, "mine")
         found = {
             "place": engine.place, "digest": engine.contents("key"),
-            "view": view.rows(f"SELECT * FROM {view.source}"), "zone": engine.rows("SELECT current_timezone()"),
+            "view": view.rows(f"SELECT * FROM {view.source} AS t"), "zone": engine.rows("SELECT current_timezone()"),
             "theirs": session.conf.get("spark.sql.session.timeZone"),
             "columns": {name: kind.value for name, kind in engine.columns().items()},
         }  # fmt: skip

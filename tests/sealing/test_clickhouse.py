@@ -11,7 +11,8 @@ from engine_tables import clickhouse_client, filed, in_clickhouse
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
 from everhold.sealing.engines.clickhouse import ClickHouse
-from everhold.values.expressions import ColumnKind
+from everhold.values.expressions import ColumnKind, RowValue, parse
+from everhold.values.expressions.sql import totals_sql
 
 
 class TestClickHouse(RowsContract):
@@ -46,7 +47,7 @@ def test_a_server_is_asked_by_http_and_may_only_be_read(server):
     port, asked, connection = server
     engine = ClickHouse(f"clickhouse://steward:secret@127.0.0.1:{port}/", "study.rows")
     assert engine.columns()["x"] is ColumnKind.NUMBER
-    assert engine.rows(f"SELECT count(*), sum(id) FROM {engine.source}") == [
+    assert engine.rows(f"SELECT count(*), sum(id) FROM {engine.source} AS t") == [
         (50, sum(columns_of_rows(50)["id"].tolist()))
     ]
     settings, _, authorization = asked[-1]
@@ -55,7 +56,7 @@ def test_a_server_is_asked_by_http_and_may_only_be_read(server):
     assert authorization.startswith("Basic ")
     assert "secret" not in repr(engine) + str(engine.to_dict())
     with pytest.raises(EverholdError, match="could not evaluate"):
-        engine.rows(f"SELECT throwIf(late = 1) FROM {engine.source}")
+        engine.rows(f"SELECT throwIf(late = 1) FROM {engine.source} AS t")
     digest = engine.contents("key")
     with engine.reading():
         pass
@@ -79,7 +80,7 @@ def test_parquet_files_are_read_where_they_lie(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     engine, one = ClickHouse("chdb://", str(folder)), ClickHouse("chdb://", "it's/rows.parquet")
     assert one.to_dict()["table"] == str(folder / "rows.parquet")
-    assert engine.rows(f"SELECT count(*) FROM {engine.source}") == [(50,)]
+    assert engine.rows(f"SELECT count(*) FROM {engine.source} AS t") == [(50,)]
     assert engine.contents() == one.contents()
     filed(tmp_path / "other", columns_of_rows(51))
     (tmp_path / "other" / "rows.parquet").replace(folder / "rows.parquet")
@@ -121,6 +122,35 @@ def test_names_that_differ_in_case_only_are_refused(clickhouse):
     clickhouse.command("CREATE TABLE twins (delay Int64, Delay Int64) ENGINE = Memory")
     with pytest.raises(HoldoutRejected, match="differ in case only"):
         ClickHouse(clickhouse, "twins").columns()
+
+
+PARTS = {
+    "t": ("t String, size Int64, late Int64", "'abc', 7, 1"),  # t.size is the length of t
+    "null": ("t Nullable(Float64), `null` Int64, late Int64", "0.5, 7, 1"),
+    "tuple": ("t Tuple(late Int64, x Int64), late Int64, x Int64", "(5, 5), 1, 7"),
+    "flat": ("`t.late` Int64, late Int64, `t.x` Int64", "5, 1, 5"),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_no_part_of_a_column_is_read_for_another_column(clickhouse, case):
+    columns, values = PARTS[case]
+    clickhouse.command(f"CREATE TABLE parts ({columns}, i Int64) ENGINE = MergeTree ORDER BY i")
+    clickhouse.command(f"INSERT INTO parts SELECT {values}, number FROM numbers(8)")
+    engine = ClickHouse(clickhouse.path, "parts")
+    kinds, digest = engine.columns(), engine.contents("key")
+    assert engine.rows(totals_sql([RowValue(parse("late = 1", kinds))], engine.source, unit=1, dialect=engine.dialect))[
+        0
+    ] == (8,)
+    clickhouse.command("ALTER TABLE parts UPDATE late = 0 WHERE i = 3 SETTINGS mutations_sync = 1")
+    assert engine.contents("key") != digest
+
+
+@pytest.mark.parametrize("name", ["everhold", "everhold.late", "everhold_0.joined_id"])
+def test_names_by_which_statements_call_the_table_are_refused(clickhouse, name):
+    clickhouse.command(f"CREATE TABLE taken (late Int64, `{name}` Int64) ENGINE = Memory")
+    with pytest.raises(HoldoutRejected, match="rename it in a view"):
+        ClickHouse(clickhouse, "taken").columns()
 
 
 @pytest.mark.parametrize("where", ["ftp://host", 7])

@@ -83,6 +83,21 @@ def test_times_and_bytes_are_written_alike_whatever_the_database_is_set_to(rows,
     other.close()
 
 
+def test_texts_are_told_apart_by_their_signs_whatever_their_language_takes_for_equal(rows, postgres_database):
+    connection, _ = rows
+    connection.execute("CREATE COLLATION same (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+    connection.execute("CREATE EXTENSION citext")
+    connection.execute("CREATE TABLE texts (s text COLLATE same, c citext, f char(3) COLLATE same)")
+    connection.execute("INSERT INTO texts VALUES ('a', 'a', 'a'), ('A', 'A', 'A'), ('b', 'b', 'b'), ('B', 'B', 'B')")
+    engine = Database(postgres_database, "texts")
+    assert set(engine.columns().values()) == {ColumnKind.STRING}
+    for name in "scf":
+        found = engine.rows(f"SELECT DISTINCT {name} FROM {engine.source} AS t ORDER BY 1")
+        assert found == [("A",), ("B",), ("a",), ("b",)]  # and no blanks behind them
+        assert engine.arrays(f"SELECT max({name}) AS m FROM {engine.source} AS t")["m"].tolist() == ["b"]
+    engine.close()
+
+
 def test_a_change_is_noticed_once_the_server_has_counted_it(rows):
     connection, engine = rows
     engine.contents("key")
@@ -128,7 +143,7 @@ def test_an_engine_of_sqlalchemy_stays_the_callers(rows, postgres_database):
     given = sa.create_engine(address)
     with given.connect() as connection:
         engine = Database(given, "public.study")
-        assert engine.rows(f"SELECT count(*) FROM {engine.source}") == [(3,)]
+        assert engine.rows(f"SELECT count(*) FROM {engine.source} AS t") == [(3,)]
         assert str(address.password) not in repr(engine) + str(engine.to_dict())
         engine.close()
         assert connection.exec_driver_sql("SELECT 1").scalar_one() == 1

@@ -64,18 +64,18 @@ def test_what_it_says_is_exact(poured):
     assert engine.columns() == {
         "a": ColumnKind.STRING, "b": ColumnKind.STRING, "x": ColumnKind.NUMBER, "i": ColumnKind.NUMBER,
     }  # fmt: skip
-    total = f"SELECT sum(CAST(i AS DECIMAL(38, 0))) * 4 AS s, count(*) AS n FROM {engine.source} WHERE i > 0"
+    total = f"SELECT sum(CAST(i AS DECIMAL(38, 0))) * 4 AS s, count(*) AS n FROM {engine.source} AS t WHERE i > 0"
     assert engine.rows(total) == [(4 * (2**64 - 3 + 2**53 + 1), 3)]
     ((whole, number),) = engine.rows(total)
     assert (type(whole), type(number)) == (int, int)
     assert engine.arrays(total)["s"].tolist() == [whole]
-    found = engine.arrays(f"SELECT * FROM {engine.source} ORDER BY i")
+    found = engine.arrays(f"SELECT * FROM {engine.source} AS t ORDER BY i")
     assert [found[name].dtype for name in "axi"] == [object, np.float64, np.int64]
     assert found["i"].tolist() == sorted(BASE["i"])
     by_i = {i: (a, x) for a, x, i in zip(BASE["a"], BASE["x"], BASE["i"], strict=True)}
     assert found["a"].tolist() == [by_i[i][0] for i in sorted(by_i)]
     assert [repr(x) for x in found["x"].tolist()] == [repr(by_i[i][1]) for i in sorted(by_i)]
-    none = engine.arrays(f"SELECT * FROM {engine.source} WHERE i = 17")
+    none = engine.arrays(f"SELECT * FROM {engine.source} AS t WHERE i = 17")
     assert [none[name].shape for name in BASE] == [(0,)] * 4
 
 
@@ -108,20 +108,24 @@ def test_a_digest_depends_on_its_key_and_on_types(poured):
 def test_nothing_of_the_engines_words_is_left(poured, caplog, capfd):
     engine = poured(BASE)
     caplog.set_level(logging.WARNING)
-    for statement in (f"SELECT nonsense FROM {engine.source}", f"DELETE FROM {engine.source}", "DROP TABLE study_0"):
+    for statement in (
+        f"SELECT nonsense FROM {engine.source} AS t",
+        f"DELETE FROM {engine.source}",
+        "DROP TABLE study_0",
+    ):
         with pytest.raises(EverholdError, match=r"could not evaluate .* nothing was charged") as caught:
             engine.rows(statement)
         assert caught.value.__context__ is None
     assert "nonsense" not in caplog.text + "".join(capfd.readouterr())
-    assert engine.rows(f"SELECT count(*) FROM {engine.source}") == [(6,)]
+    assert engine.rows(f"SELECT count(*) FROM {engine.source} AS t") == [(6,)]
 
 
 def test_a_value_that_the_engine_complains_of_is_kept_from_logs(poured, caplog, capfd):
     engine = poured(BASE)
     complaint = {
-        "spark": f"SELECT raise_error(a) FROM {engine.source} WHERE a LIKE 'canary%'",
-        "clickhouse": f"SELECT sum(toInt64(assumeNotNull(a))) FROM {engine.source}",
-        "postgresql": f"SELECT sum(a::bigint) FROM {engine.source}",
+        "spark": f"SELECT raise_error(a) FROM {engine.source} AS t WHERE a LIKE 'canary%'",
+        "clickhouse": f"SELECT sum(toInt64(assumeNotNull(a))) FROM {engine.source} AS t",
+        "postgresql": f"SELECT sum(a::bigint) FROM {engine.source} AS t",
     }[engine.kind]
     with pytest.raises(EverholdError, match="could not evaluate"):
         engine.rows(complaint)
@@ -151,7 +155,7 @@ def test_a_worker_process_gets_what_it_takes_to_come_in_and_nothing_of_this_proc
 def test_it_opens_again_after_it_was_closed(poured):
     engine = poured(BASE)
     for _ in range(2):
-        assert engine.rows(f"SELECT count(*) FROM {engine.source}") == [(6,)]
+        assert engine.rows(f"SELECT count(*) FROM {engine.source} AS t") == [(6,)]
         engine.close()
 
 

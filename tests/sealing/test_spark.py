@@ -38,7 +38,7 @@ def test_the_callers_session_stays_as_it_is(spark, rows):
 def test_views_of_the_session_are_there(spark):
     spark.sql("SELECT timestamp'2024-01-01 00:00:00' AS t").createOrReplaceTempView("`a view`")
     view = Spark(spark, '"a view"')
-    assert view.rows(f"SELECT unix_micros(t) FROM {view.source}") == [(1_704_085_200_000_000,)]
+    assert view.rows(f"SELECT unix_micros(t) FROM {view.source} AS t") == [(1_704_085_200_000_000,)]
     digest = view.contents()
     assert view.contents() == digest
     assert view._state() is None

@@ -220,13 +220,13 @@ class JoinedTable:
 
     def beside(self, source: str, columns: Sequence[JoinedColumn], *, number: int) -> str:
         """The rows of a source with these columns; no row is there twice, whatever the table holds by then."""
-        quoted = self.engine.dialect.quoted
-        own, name = quoted(self.own_id), f"j{number}"
+        of, name = self.engine.dialect, f"{self.engine.dialect.rows}_{number}"
+        own, quoted = of.quoted(self.own_id), of.quoted
         listed = ", ".join(f"max({self._value(column)}) AS {quoted(column.alias)}" for column in columns)
         lines = f"(SELECT {own} AS joined_id, {listed} FROM {self.engine.source} AS q GROUP BY {own})"
         taken = ", ".join(f"{name}.{quoted(column.alias)} AS {quoted(column.alias)}" for column in columns)
-        own_row = f"t.{quoted(self.row_id)} = {name}.joined_id"
-        return f"(SELECT t.*, {taken} FROM {source} AS t LEFT JOIN {lines} AS {name} ON {own_row})"
+        own_row = f"{of.column(self.row_id)} = {name}.joined_id"
+        return f"(SELECT {of.rows}.*, {taken} FROM {source} AS {of.rows} LEFT JOIN {lines} AS {name} ON {own_row})"
 
 
 class _Beside:

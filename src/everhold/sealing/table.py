@@ -171,9 +171,9 @@ class StoredRows:
                 "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
                 "created with row_id=..., or an expression for a mechanism that asks all rows; nothing was charged"
             )
-        order = ", ".join(f"t.{self.engine.dialect.quoted(name)}" for name in (*columns, self._row_id))
-        number = f"row_number() OVER (ORDER BY {order}) - 1"
-        return f"(SELECT t.*, {number} AS {POSITION} FROM {self.engine.source} AS t)"
+        of = self.engine.dialect
+        number = f"row_number() OVER (ORDER BY {', '.join(map(of.column, (*columns, self._row_id)))}) - 1"
+        return f"(SELECT {of.rows}.*, {number} AS {POSITION} FROM {self.engine.source} AS {of.rows})"
 
     def _check_cells(self, columns: int) -> None:
         """Refuse to read more than a public number of cells from an engine elsewhere.
@@ -438,8 +438,9 @@ class StoredRows:
         group_by = self._named(group_by)
         if group_by not in self._group_indices:
             self._check_cells(1)
-            group = f"dense_rank() OVER (ORDER BY t.{self.engine.dialect.quoted(group_by)}) - 1"
-            sql = f"SELECT t.{POSITION} AS p, {group} AS g FROM {self._in_order()} AS t"
+            of = self.engine.dialect
+            group = f"dense_rank() OVER (ORDER BY {of.column(group_by)}) - 1"
+            sql = f"SELECT {of.rows}.{POSITION} AS p, {group} AS g FROM {self._in_order()} AS {of.rows}"
             found = self._fetch(sql, as_arrays=True)
             index = np.empty(self.rows, dtype=np.int64)
             index[np.ma.getdata(found["p"])] = np.ma.getdata(found["g"])
@@ -509,9 +510,9 @@ class StoredRows:
     def _stretches(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
         """The stretch of each row in an order; None if that is the order of the file."""
         if order_by not in self._orders:
-            order = ", ".join(f"t.{name}" for name in (*map(self.engine.dialect.quoted, order_by), POSITION))
-            place = f"row_number() OVER (ORDER BY {order}) - 1"
-            sql = f"SELECT t.{POSITION} AS p, {place} AS place FROM {self._in_order()} AS t"
+            of = self.engine.dialect
+            place = f"row_number() OVER (ORDER BY {', '.join(map(of.column, (*order_by, POSITION)))}) - 1"
+            sql = f"SELECT {of.rows}.{POSITION} AS p, {place} AS place FROM {self._in_order()} AS {of.rows}"
             found = self._fetch(sql, as_arrays=True)
             places = np.empty(self.rows, dtype=np.int64)
             places[np.asarray(found["p"])] = found["place"]
@@ -605,8 +606,9 @@ class StoredRows:
             self._check_cells(len(names))
             if (len(self._arrays) + len(names)) * self.rows > MOST_CELLS:
                 self._arrays.clear()
-        listed = ", ".join(f"t.{self.engine.dialect.quoted(name)}" for name in names)
-        found = self._fetch(f"SELECT {listed} FROM {self._in_order()} AS t ORDER BY t.{POSITION}", as_arrays=True)
+        of = self.engine.dialect
+        sql = f"SELECT {', '.join(map(of.column, names))} FROM {self._in_order()} AS {of.rows}"
+        found = self._fetch(f"{sql} ORDER BY {of.rows}.{POSITION}", as_arrays=True)
         columns = [found[name] for name in names]
         self._arrays |= {
             name: _as_label(column) if name == self._label else _plain(column)
@@ -633,9 +635,10 @@ class StoredRows:
     def _ids_elsewhere(self, name: str) -> list[Any]:
         self._check_cells(1)
         dialect, kind = self.engine.dialect, self.engine.columns()[name]
-        column = f"t.{dialect.quoted(name)}"
+        column = dialect.column(name)
         exact = column if kind in (ColumnKind.NUMBER, ColumnKind.STRING) else dialect.as_text(column)
-        sql = f"SELECT {exact} AS name FROM {self._in_order()} AS t ORDER BY t.{POSITION}"
+        rows = dialect.rows
+        sql = f"SELECT {exact} AS name FROM {self._in_order()} AS {rows} ORDER BY {rows}.{POSITION}"
         ids: list[Any] = np.ma.getdata(self._fetch(sql, as_arrays=True)["name"]).tolist()
         return ids
 

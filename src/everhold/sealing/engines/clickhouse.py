@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from everhold.errors import EverholdError, Unavailable
+from everhold.errors import EverholdError, HoldoutRejected, Unavailable
 from everhold.sealing.engines.arrays import array_of
 from everhold.sealing.engines.remote import PIECES, Remote, known_path, name_parts
 from everhold.values.expressions import ColumnKind
@@ -47,6 +47,7 @@ _TIMES = re.compile(r"^(Date|Date32|DateTime(64)?(\(.*\))?)$")
 _YEARS = (-62135596800, 253402300799)  # seconds since 1970 of the first and the last one that Python has
 _GONE = (209, 210, 279, 1002)  # what a server says of sockets; without a number the connection was never made
 _TLS = ("clickhouses", "https")
+_TAKEN = re.compile(rf"{CLICKHOUSE.rows}(_\d+)?(\.|$)")
 
 
 class ClickHouse(Remote):
@@ -118,6 +119,16 @@ class ClickHouse(Remote):
     def _is_file(self) -> bool:
         return "/" in self.table or self.table.endswith(".parquet")
 
+    def columns(self) -> dict[str, ColumnKind]:
+        """See `Engine.columns`."""
+        found = super().columns()
+        if taken := [name for name in found if _TAKEN.match(name)]:
+            raise HoldoutRejected(
+                f"a column is called {taken[0]!r}, as statements of everhold call the table, so that ClickHouse would "
+                "read parts of that column for others; expected another name; rename it in a view, and seal that"
+            )
+        return found
+
     def interrupt(self) -> None:
         """End what runs on a server; the embedded one ends by its limit of time."""
         for query in list(self._running):
@@ -181,7 +192,7 @@ class ClickHouse(Remote):
             f"sum(toUInt256(reinterpretAsUInt64(reverse(unhex(concat('0', substring(h, {place}, 15)))))))"
             for place in PIECES
         )
-        return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {self._stored} AS t)"
+        return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {self._stored} AS {CLICKHOUSE.rows})"
 
     def _guarded(self, column: str, data_type: str) -> str | None:
         """Times from the year 1 to 9999: of others it fails to change the unit, and Python has none."""
@@ -323,7 +334,7 @@ def _address_of(client: Any) -> str:
 
 def _as_text(name: str, data_type: str) -> str:
     """A text of a column that no other value has, with its length before it; floats, times and bytes as they are."""
-    column = f"t.{CLICKHOUSE.quoted(name)}"
+    column = CLICKHOUSE.column(name)
     form = next((form for known, form in _EXACT.items() if re.match(known, data_type)), "formatRow('RowBinary', {0})")
     text = f"ifNull({form.format(column)}, '')"
     return f"if(isNull({column}), '-', concat(toString(length({text})), ':', {text}))"

@@ -58,7 +58,7 @@ _TOUCHED = (
 )
 _POSTGRES = {
     **dict.fromkeys(("smallint", "integer", "bigint", "numeric", "real", "double precision"), ColumnKind.NUMBER),
-    **dict.fromkeys(("text", "character varying", "character", "name"), ColumnKind.STRING),
+    **dict.fromkeys(("text", "character varying", "character", "name", "citext"), ColumnKind.STRING),
     **dict.fromkeys(("date", "timestamp with time zone", "timestamp without time zone"), ColumnKind.TIME),
     "boolean": ColumnKind.BOOLEAN,
 }
@@ -180,8 +180,15 @@ class Database(Remote):
         return _POSTGRES.get(name, ColumnKind.OTHER)
 
     def _guarded(self, column: str, data_type: str) -> str | None:
-        """Decimals of any size: PostgreSQL fails to make doubles of those that are too large or too small."""
-        if not self._is_postgres or not _is_unbounded(data_type):
+        """Texts by code points and without the blanks that fill a ``char``, whatever their language takes for equal.
+
+        Decimals of any size: PostgreSQL fails to make doubles of those that are too large or too small.
+        """
+        if not self._is_postgres:
+            return None
+        if self._kind(data_type) is ColumnKind.STRING:
+            return POSTGRESQL.text.format(column)
+        if not _is_unbounded(data_type):
             return None
         return (
             f"CASE WHEN {column} = 'NaN' THEN {column} WHEN abs({column}) >= {_TOO_LARGE} THEN sign({column}) * "
@@ -358,7 +365,7 @@ def _columns(rows: Sequence[Any], types: Sequence[str]) -> list[Any]:
 
 def _as_text(name: str, data_type: str) -> str:
     """A text of a column that no other value has, with its length before it; floats as their bits."""
-    column = f"t.{POSTGRESQL.quoted(name)}"
+    column = POSTGRESQL.column(name)
     sent = {"double precision": "float8send", "real": "float4send"}.get(data_type)
     text = f"encode({sent}({column}), 'hex')" if sent else f"{column}::text"
     return f"CASE WHEN {column} IS NULL THEN '-' ELSE length({text}) || ':' || {text} END"

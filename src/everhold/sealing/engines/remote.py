@@ -134,7 +134,7 @@ class Remote(ABC):
         """What stands after FROM for the table as it is stored, in the dialect."""
 
     def _guarded(self, column: str, data_type: str) -> str | None:
-        """A column of the table ``t`` without the values that the engine cannot compute with; None where it can."""
+        """A column of the table without the values that the engine cannot compute with; None where it can."""
         return None
 
     @property
@@ -206,12 +206,12 @@ class Remote(ABC):
 
     def _guarding(self, types: Sequence[tuple[str, str]]) -> str | None:
         """The rows with all columns that need it guarded, so that no value of theirs is an error."""
-        columns = {name: f"t.{self.dialect.quoted(name)}" for name, _ in types}
+        columns = {name: self.dialect.column(name) for name, _ in types}
         guarded = {name: self._guarded(columns[name], data_type) for name, data_type in types}
         if not any(guarded.values()):
             return None
         listed = (f"{guarded[name] or column} AS {self.dialect.quoted(name)}" for name, column in columns.items())
-        return f"(SELECT {', '.join(listed)} FROM {self._stored} AS t)"
+        return f"(SELECT {', '.join(listed)} FROM {self._stored} AS {self.dialect.rows})"
 
     def beside(self, table: str) -> Self:
         """See `Engine.beside`."""

@@ -426,7 +426,7 @@ def _newest_sql(provider: str, name: str) -> str | None:
 
 def _as_text(name: str, data_type: str) -> str:
     """A text of a column that no other value has, with its length before it; floats by all of their digits."""
-    column = f"t.{SPARK.quoted(name)}"
+    column = SPARK.column(name)
     if data_type in ("float", "double"):
         text = f"format_string('%a', CAST({column} AS DOUBLE))"
     elif data_type == "timestamp":  # whatever the zone of the session

@@ -115,10 +115,11 @@ class BranchingSheet(Sheet):
             f"{result if isinstance(result, str) else texts[result]} AS {names}{place}"
             for place, result in enumerate(results)
         ]
-        own = [f"t.{self.dialect.quoted(position)} AS p"] if position else []
+        own = [f"{self.dialect.column(position)} AS p"] if position else []
         if layers == [[]]:
-            return f"SELECT {', '.join(own + last)} FROM {source} AS t"
-        rows = f"(SELECT {', '.join(own + layers[0]) or '1 AS one'} FROM {source} AS t{self.dialect.fence})"
+            return f"SELECT {', '.join(own + last)} FROM {source} AS {self.dialect.rows}"
+        first = f"{', '.join(own + layers[0]) or '1 AS one'} FROM {source} AS {self.dialect.rows}"
+        rows = f"(SELECT {first}{self.dialect.fence})"
         for depth, layer in enumerate(layers[1:], 1):
             rows = f"(SELECT w{depth}.*, {', '.join(layer)} FROM {rows} AS w{depth}{self.dialect.fence})"
         return f"SELECT {', '.join((['p'] if position else []) + last)} FROM {rows} AS w"
@@ -162,7 +163,7 @@ class BranchingSheet(Sheet):
             ColumnKind.TIME: self.dialect.time,
             ColumnKind.BOOLEAN: self.dialect.truth,
         }
-        read = self._filled(templates.get(node.kind, self.dialect.text), f"t.{self.dialect.quoted(str(node.value))}")
+        read = self._filled(templates.get(node.kind, self.dialect.text), self.dialect.column(str(node.value)))
         self._leaves.add(read)
         if node.kind is ColumnKind.BOOLEAN:
             return read, self._put("(NOT ", read, ")")

@@ -23,7 +23,7 @@ _WIDEST = 2**56  # no sum is larger
 
 def group_sizes_sql(source: str, *, group_by: str, dialect: Dialect = DUCKDB) -> str:
     """How many groups have which number of rows: rows ``size, count``, in any order."""
-    sizes = f"SELECT {dialect.size} AS size FROM {source} AS t GROUP BY t.{dialect.quoted(group_by)}"
+    sizes = f"SELECT {dialect.size} AS size FROM {source} AS {dialect.rows} GROUP BY {dialect.column(group_by)}"
     return f"SELECT size, count(*) AS count FROM ({sizes}) AS g GROUP BY size"
 
 

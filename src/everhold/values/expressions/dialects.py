@@ -43,6 +43,7 @@ class Dialect:
         name: As sqlglot calls it.
         quote: What stands around names; doubled inside them.
         doubled: Signs that are doubled inside of names, besides that one.
+        rows: What the table is called in a statement.
         number: A column of numbers as a double.
         truth: A column of truth values.
         text: A column of texts, compared by code points.
@@ -84,6 +85,7 @@ class Dialect:
     name: str
     quote: str = '"'
     doubled: str = ""
+    rows: str = "t"
     number: str = "CAST({0} AS DOUBLE PRECISION)"
     truth: str = "{0}"
     text: str = "CAST({0} AS VARCHAR)"
@@ -136,6 +138,10 @@ class Dialect:
         """A name as a quoted identifier."""
         inside = re.sub(f"[{re.escape(self.quote + self.doubled)}]", lambda sign: sign[0] * 2, name)
         return f"{self.quote}{inside}{self.quote}"
+
+    def column(self, name: str) -> str:
+        """A column of the table."""
+        return f"{self.rows}.{self.quoted(name)}"
 
     def literal(self, value: float | str) -> str:
         """A double exactly, or a text; `repr` is the shortest text that reads back as the same double."""
@@ -262,6 +268,7 @@ CLICKHOUSE = Dialect(
     "clickhouse",
     quote="`",
     doubled="\\",
+    rows="everhold",  # t.size is the length of the texts in a column t if there is one, whatever the table is called
     number="toFloat64({0})",
     text="toString({0})",
     time="(toFloat64(toUnixTimestamp64Micro(toDateTime64({0}, 6, 'UTC'))) / 1000000.0)",
