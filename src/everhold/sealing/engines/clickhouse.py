@@ -192,7 +192,8 @@ class ClickHouse(Remote):
             f"sum(toUInt256(reinterpretAsUInt64(reverse(unhex(concat('0', substring(h, {place}, 15)))))))"
             for place in PIECES
         )
-        return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {self._stored} AS {CLICKHOUSE.rows})"
+        rows = f"{self._stored} AS {CLICKHOUSE.rows}"
+        return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {rows})"
 
     def _guarded(self, column: str, data_type: str) -> str | None:
         """Times from the year 1 to 9999: of others it fails to change the unit, and Python has none."""
