@@ -235,3 +235,23 @@ def test_labels_of_text_are_joined_as_texts(tmp_path, tried_before):
         answer = holdout.ask(accuracy(Predictions("models", "said")))
         assert answer.value == (said == SEALED["carrier"]).mean()
         assert answer.about == holdout.ask(accuracy(said.astype(str))).about
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
+def test_every_engine_joins_them_as_numpy_does(tmp_path, poured):
+    """Numbers, truth values and probabilities, in another order; known again by what they say."""
+    given = {name: column.to_numpy() for name, column in shuffled(TABLE).items() if name in ("id", "m3", "q", "b")}
+    models = poured({**given, "half": given["m3"] / 2}).table
+    other = poured({"row": IDS, "x": MODELS["m3"].astype(float), "m3": 1 - MODELS["m3"]}).table
+    questions = [
+        accuracy(Predictions(models, "m3")), error(Predictions(models, "b")), brier(Predictions(models, "q")),
+        accuracy(Predictions(other, "x", row_id="row")), accuracy(Predictions(other, "m3", row_id="row")),
+    ]  # fmt: skip
+    with create(tmp_path, holdout=poured({**rows(0), "id": IDS}), mechanism="empirical", **WISH) as holdout:
+        first, is_late, chances, again, others = holdout.ask_many(questions)
+        grid = np.floor((CHANCES["q"] - LABELS) ** 2 * 2**30).sum() / 2**30 / ROWS
+        assert [first.value, is_late.value] == [(MODELS["m3"] == LABELS).mean(), 0.0]
+        assert chances.value == pytest.approx(grid, abs=1e-15)
+        assert first.question == again.question != others.question
+        with pytest.raises(QueryRejected, match=r"are no labels: .* such as 0\.5"):
+            holdout.ask(accuracy(Predictions(models, "half")))

@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from engine_tables import in_clickhouse, in_postgres, in_spark
 
 import everhold
 from everhold.cli.failures import EXTRAS
@@ -20,7 +19,6 @@ from everhold.sealing.engines.spark import Spark
 from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold.values.expressions.sql import totals_sql
 
-ENGINES = ["spark", "clickhouse", "postgresql"]
 SECRET = "canary-4711"
 BASE = {
     "a": ["1", "12", "NULL", "", None, SECRET],
@@ -36,27 +34,6 @@ def changed(name, place, value):
     column = list(BASE[name])
     column[place] = value
     return {**BASE, name: column}
-
-
-@pytest.fixture(params=ENGINES)
-def poured(request, tmp_path):
-    """Makes an engine on rows."""
-    made = []
-
-    def pour(columns):
-        table = f"study_{len(made)}"
-        if request.param == "spark":
-            engine = in_spark(request.getfixturevalue("spark"), tmp_path / table, columns)
-        elif request.param == "clickhouse":
-            engine = in_clickhouse(request.getfixturevalue("clickhouse"), tmp_path / table, columns, table)
-        else:
-            engine = in_postgres(request.getfixturevalue("postgres_database"), columns, table)
-        made.append(engine)
-        return engine
-
-    yield pour
-    for engine in made:
-        engine.close()
 
 
 def test_what_it_says_is_exact(poured):

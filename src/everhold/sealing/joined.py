@@ -185,14 +185,12 @@ class JoinedTable:
         """Hashes of the values whose ids' hashes begin alike, in the order of the ids."""
         of = self.engine.dialect
         ids = of.text.format(of.quoted(self.own_id))
-        texts = ", ".join(f"{self._text(column)} AS given_{place}" for place, column in enumerate(columns))
+        given = {f"given_{place}": self._text(column) for place, column in enumerate(columns)}
+        texts = ", ".join(f"{text} AS {name}" for name, text in given.items())
         bucket = of.piece.format(of.sha256.format(ids), 1, _DIGITS)  # no name of a column is used for anything else
-        lines = f"SELECT {bucket} AS given_part, {ids} AS given_text, {texts} FROM {self.engine.source} AS q"
-        hashed = ", ".join(
-            f"{of.sha256.format(of.in_order.format(f'given_{place}', 'given_text'))} AS h{place}"
-            for place in range(len(columns))
-        )
-        return f"SELECT given_part, {hashed} FROM ({lines}) AS l GROUP BY given_part"
+        lines = f"(SELECT {bucket} AS given_part, {ids} AS given_text, {texts} FROM {self.engine.source} AS q)"
+        told = of.texts_in_order(lines, [*given], part="given_part", by="given_text")
+        return f"SELECT given_part, {', '.join(map(of.sha256.format, given))} FROM ({told}) AS t"
 
     def _text(self, column: JoinedColumn) -> str:
         """A value as a text that no other value of its kind has, without a comma where its end is not known."""

@@ -66,7 +66,6 @@ class Dialect:
         size: Number of rows of a group; ``of_group``: a sum (``{0}``) over a group.
         random: A double from 0 to below 1, drawn for each row.
         sha256: SHA-256 of a text in UTF-8, in hex.
-        in_order: An aggregate: texts (``{0}``) in the order of others (``{1}``), with commas between them.
         types: Names of types of columns; ``instant`` is a time with a zone.
         years: The first and the last year that a column of dates can have.
         fence: What keeps sub-selects apart that would be merged otherwise, so that shared parts would be repeated.
@@ -118,7 +117,6 @@ class Dialect:
     of_group: str = "{0}"
     random: str = "random()"
     sha256: str = "sha256({0})"
-    in_order: str = "string_agg({0}, ',' ORDER BY {1})"
     types: Mapping[str, str] = field(default_factory=lambda: _TYPES, hash=False)
     years: tuple[int, int] = (1, 9999)
     fence: str = ""
@@ -200,6 +198,22 @@ class Dialect:
         chosen = " ".join(f"WHEN {place} THEN {column}" for place, column in enumerate(columns))
         return f"SELECT {before}place, CASE place {chosen} END AS value FROM {rows} AS w CROSS JOIN ({places}) AS each"
 
+    def texts_in_order(self, rows: str, columns: Sequence[str], *, part: str, by: str) -> str:
+        """Of each part of some rows the texts in each column, in the order of others, with commas between them.
+
+        Where the engine can, sorted once for all columns. No two rows of a part have the same text in ``by``.
+        """
+        if self.name not in ("spark", "clickhouse"):
+            listed = ", ".join(f"string_agg({column}, ',' ORDER BY {by}) AS {column}" for column in columns)
+            return f"SELECT {part}, {listed} FROM {rows} AS l GROUP BY {part}"
+        texts = ", ".join([by, *columns])
+        told, one = {
+            "spark": (f"array_sort(collect_list(struct({texts})))", "array_join(transform(told, s -> s.{0}), ',')"),
+            "clickhouse": (f"arraySort(s -> s.1, groupArray(tuple({texts})))", "arrayStringConcat(told.{1}, ',')"),
+        }[self.name]
+        listed = ", ".join(f"{one.format(column, place)} AS {column}" for place, column in enumerate(columns, 2))
+        return f"SELECT {part}, {listed} FROM (SELECT {part}, {told} AS told FROM {rows} AS l GROUP BY {part}) AS o"
+
 
 DUCKDB = Dialect(
     "duckdb", finite="'{0}'::DOUBLE", infinite="'inf'::DOUBLE", any_text="'{0}'", quotient="({0} // {1})",
@@ -258,7 +272,6 @@ SPARK = Dialect(
     sum="(CAST(sum(shiftright({0}, {1})) AS DECIMAL(38, 0)) * {3} + CAST(sum({0} & {2}) AS DECIMAL(38, 0)))",
     random="rand()",
     sha256="sha2({0}, 256)",
-    in_order="array_join(transform(array_sort(collect_list(struct({1} AS i, {0} AS x))), s -> s.x), ',')",
     types=MappingProxyType(
         {**_TYPES, "double": "DOUBLE", "text": "STRING", "timestamp": "TIMESTAMP_NTZ", "instant": "TIMESTAMP"}
     ),
@@ -310,7 +323,6 @@ CLICKHOUSE = Dialect(
     # otherwise shared parts of nested branches are computed again and again, 2^15 times in one test
     closing=" SETTINGS short_circuit_function_evaluation = 'disable'",
     sha256="lower(hex(SHA256({0})))",
-    in_order="arrayStringConcat(arrayMap(s -> s.2, arraySort(groupArray(({1}, {0})))), ',')",
     greatest_nan=False,
     eager=True,
 )
