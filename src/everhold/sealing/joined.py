@@ -173,33 +173,39 @@ class JoinedTable:
         """SHA-256 of what each column says of which id, in hex, whatever the order of the lines."""
         found: list[str] = []
         for some in _parts(columns, self.engine.most_expressions):
-            told: list[list[list[str]]] = [[] for _ in some]
-            for bucket, *digests in self.engine.rows(self._digest_sql(some)):
-                for own, digest in zip(told, digests, strict=True):
-                    own.append([bucket, digest])
-            texts = ([column.kind.value, sorted(own)] for column, own in zip(some, told, strict=True))
-            found += [hashlib.sha256(json.dumps(text).encode()).hexdigest() for text in texts]
+            for ids, *told in self.engine.rows(self._digest_sql(some)) or [[None] * (1 + len(some))]:
+                texts = (f"{column.kind.value}:{ids}:{own}" for column, own in zip(some, told, strict=True))
+                found += [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         return found
 
     def _digest_sql(self, columns: Sequence[JoinedColumn]) -> str:
-        """Hashes of the values whose ids' hashes begin alike, in the order of the ids."""
+        """Of ids and columns the hash of hashes: of values whose ids' hashes begin alike, in the order of the ids."""
         of = self.engine.dialect
         ids = of.text.format(of.quoted(self.own_id))
-        given = {f"given_{place}": self._text(column) for place, column in enumerate(columns)}
+        given = {"given_ids": self._measured(ids)}
+        given |= {f"given_{place}": self._text(column) for place, column in enumerate(columns)}
         texts = ", ".join(f"{text} AS {name}" for name, text in given.items())
         bucket = of.piece.format(of.sha256.format(ids), 1, _DIGITS)  # no name of a column is used for anything else
         lines = f"(SELECT {bucket} AS given_part, {ids} AS given_text, {texts} FROM {self.engine.source} AS q)"
         told = of.texts_in_order(lines, [*given], part="given_part", by="given_text")
-        return f"SELECT given_part, {', '.join(map(of.sha256.format, given))} FROM ({told}) AS t"
+        hashed = ", ".join(f"{of.sha256.format(name)} AS {name}" for name in given)
+        parts = f"(SELECT 0 AS given_all, given_part, {hashed} FROM ({told}) AS t)"
+        told = of.texts_in_order(parts, [*given], part="given_all", by="given_part")
+        return f"SELECT {', '.join(map(of.sha256.format, given))} FROM ({told}) AS t"
 
     def _text(self, column: JoinedColumn) -> str:
         """A value as a text that no other value of its kind has, without a comma where its end is not known."""
         of, value = self.engine.dialect, self._value(column)
         if column.kind is ColumnKind.STRING:
-            text = f"concat({of.as_text(of.length.format(value))}, ':', {value})"
+            text = self._measured(value)
         else:
             text = of.as_text(f"({value} + {of.literal(0.0)})")  # -0.0 is 0.0
         return f"coalesce({text}, '')"
+
+    def _measured(self, text: str) -> str:
+        """A text with its length before it."""
+        of = self.engine.dialect
+        return f"concat({of.as_text(of.length.format(text))}, ':', {text})"
 
     def _value(self, column: JoinedColumn) -> str:
         """A column as a double, or as a text."""
