@@ -173,7 +173,7 @@ class JoinedTable:
         """SHA-256 of what each column says of which id, in hex, whatever the order of the lines."""
         found: list[str] = []
         for some in _parts(columns, self.engine.most_expressions):
-            for ids, *told in self.engine.rows(self._digest_sql(some)) or [[None] * (1 + len(some))]:
+            for ids, *told in self.engine.rows(self._digest_sql(some)) or [(None,) * (1 + len(some))]:
                 texts = (f"{column.kind.value}:{ids}:{own}" for column, own in zip(some, told, strict=True))
                 found += [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         return found

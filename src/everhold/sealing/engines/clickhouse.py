@@ -13,7 +13,7 @@ import re
 import secrets
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from everhold.errors import EverholdError, HoldoutRejected, Unavailable
@@ -69,6 +69,7 @@ class ClickHouse(Remote):
 
     kind: ClassVar[str] = "clickhouse"
     title: ClassVar[str] = "ClickHouse"
+    _elsewhere: ClassVar = {**Remote._elsewhere, "_client": None}
     _embedded_in: ClassVar[int | None] = None  # the process that started an embedded one; forks lack its threads
 
     def __init__(self, where: Any, table: str, *, max_seconds: float = 600.0) -> None:
@@ -77,22 +78,9 @@ class ClickHouse(Remote):
         self._address = _address(where) if text else _address_of(where)
         if self._is_file and self._is_embedded:
             self.table = str(Path(self.table).absolute())  # whoever opens it may be in another folder
-        self._is_mine, self._running = text or self._is_embedded, set[str]()
+        self._is_mine = text or self._is_embedded
         self._client: Any = None if self._is_mine else where
         _ = self._stored  # is it a name?
-
-    @classmethod
-    def from_url(cls, url: str, table: str) -> Self:
-        """The table in the engine at an address, which may hold credentials."""
-        return cls(url, table)
-
-    @classmethod
-    def _of_this_process(cls) -> tuple[str, ...]:
-        return ("_client", "_running")
-
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__(state | {"_is_mine": True})
-        self._running = set()
 
     @property
     def dialect(self) -> Dialect:

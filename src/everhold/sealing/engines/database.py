@@ -14,7 +14,7 @@ import json
 import os
 import re
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import sqlalchemy as sa
 
@@ -24,7 +24,7 @@ from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.dialects import POSTGRESQL, Dialect, dialect_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -96,30 +96,17 @@ class Database(Remote):
 
     kind: ClassVar[str] = "database"
     title: ClassVar[str] = "the database"
+    _elsewhere: ClassVar = {**Remote._elsewhere, "_engine": None}
 
     def __init__(self, where: str | sa.URL | sa.Engine, table: str, *, max_seconds: float = 600.0) -> None:
         super().__init__(table, max_seconds=max_seconds)
         self._address = _address(where)
         self._is_mine = not isinstance(where, sa.Engine)
         self._engine: Any = where if isinstance(where, sa.Engine) else None
-        self._running: set[Any] = set()
         self._types_of: dict[str, Any] = {}
         if self._is_postgres:
             self.kind, self.title = "postgresql", "PostgreSQL"  # type: ignore[misc]
         name_parts(table)
-
-    @classmethod
-    def from_url(cls, url: str, table: str) -> Self:
-        """The table in the engine at an address, which may hold credentials."""
-        return cls(url, table)
-
-    @classmethod
-    def _of_this_process(cls) -> tuple[str, ...]:
-        return ("_engine", "_running")
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        super().__setstate__({**state, "_is_mine": True})
-        self._running = set()
 
     @property
     def dialect(self) -> Dialect:

@@ -90,6 +90,8 @@ class Remote(ABC):
     embedded: ClassVar[bool] = False
     most_expressions: ClassVar[int] = 64
     path: ClassVar[None] = None
+    _elsewhere: ClassVar[Mapping[str, Any]] = {"_checked": None, "_is_mine": True}
+    """What is known in another process; an engine adds its connection."""
 
     def __init__(self, table: str, *, max_seconds: float = 600.0) -> None:
         self.table, self._max_seconds = table, float(max_seconds)
@@ -100,23 +102,23 @@ class Remote(ABC):
     def _fresh(self) -> None:
         """What no other process can use."""
         self._lock, self._pid = threading.RLock(), os.getpid()
+        self._running: set[Any] = set()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(table={self.table!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = {"_lock", "_pid", "_checked", *self._of_this_process()}
-        return {name: value for name, value in vars(self).items() if name not in hidden}
+        hidden = {"_lock", "_pid", "_running"}
+        return {name: value for name, value in vars(self).items() if name not in hidden} | {**self._elsewhere}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        vars(self).update(state, **dict.fromkeys(self._of_this_process()))
-        self._checked = None
+        vars(self).update(state)
         self._fresh()
 
     @classmethod
-    @abstractmethod
     def from_url(cls, url: str, table: str) -> Self:
         """The table in the engine at an address, which may hold credentials."""
+        return cls(url, table)  # type: ignore[call-arg, arg-type]  # all take an address first, or have their own way
 
     @property
     @abstractmethod
@@ -170,11 +172,6 @@ class Remote(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of what it opened itself; it opens again when needed."""
-
-    @classmethod
-    def _of_this_process(cls) -> tuple[str, ...]:
-        """Names of attributes that do not travel to other processes, and are None there."""
-        return ()
 
     def _is_unreachable(self, error: Exception) -> bool:
         """Whether an error says that there is nobody to answer."""

@@ -71,13 +71,13 @@ class Spark(Remote):
 
     kind: ClassVar[str] = "spark"
     title: ClassVar[str] = "Spark"
+    _elsewhere: ClassVar = {**Remote._elsewhere, "_given": None, "_copy": None}
 
     def __init__(self, session: Any, table: str, *, max_seconds: float = 600.0) -> None:
         super().__init__(str(table), max_seconds=max_seconds)
         self._given, self._copy = session, None
         self._address = _ABSENT if session is None else _address_of(session)
         self._is_mine = False
-        self._running: set[str] = set()
         self._pinned: tuple[str | None] | None = None
         _ = self._named
 
@@ -90,13 +90,6 @@ class Spark(Remote):
         engine = cls(None, table)
         engine._address = url
         return engine
-
-    @classmethod
-    def _of_this_process(cls) -> tuple[str, ...]:
-        return ("_given", "_copy")
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        super().__setstate__({**state, "_is_mine": False, "_running": set()})
 
     @property
     def dialect(self) -> Dialect:
