@@ -1,5 +1,6 @@
 """A ClickHouse server as a client sees it: HTTP on loopback, answered by an embedded one."""
 
+import base64
 import contextlib
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,8 +17,9 @@ _OF_HTTP = {
 
 
 @contextlib.contextmanager
-def running_server(connection):
+def running_server(connection, *, password=None):
     """The port of a server, and what it was asked: settings, statement and how the visitor came in."""
+    known = password and f"Basic {base64.b64encode(f'steward:{password}'.encode()).decode()}"
     asked, lock = [], threading.Lock()
 
     def answer(statement, settings):
@@ -39,6 +41,9 @@ def running_server(connection):
             settings = {name: value for name, value in wish.items() if name not in _OF_HTTP}
             asked.append((settings, statement, self.headers.get("Authorization", "")))
             status, said, more = answer(statement, settings)
+            if known not in (None, self.headers.get("Authorization")):
+                said = b"Code: 516. DB::Exception: steward: Authentication failed"
+                status, more = 403, {"X-ClickHouse-Exception-Code": "516"}
             headers = {"Content-Length": str(len(said)), "X-ClickHouse-Timezone": "UTC", "X-ClickHouse-Summary": "{}"}
             self.send_response(status)
             for name, value in (headers | more).items():

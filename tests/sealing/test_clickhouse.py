@@ -67,6 +67,15 @@ def test_a_server_is_asked_by_http_and_may_only_be_read(server):
     engine.close()
 
 
+def test_a_wrong_password_is_not_called_a_lost_connection(clickhouse):
+    with running_server(clickhouse, password="swordfish") as (port, _):
+        engine = ClickHouse(f"clickhouse://steward:herring@127.0.0.1:{port}/", "rows")
+        with pytest.raises(Unavailable, match=r"does not let everhold in.*nothing was charged") as kept_out:
+            engine.columns()
+        assert "herring" not in str(kept_out.value)
+        engine.close()
+
+
 def test_a_server_that_is_not_there_is_unavailable():
     engine = ClickHouse("clickhouse://steward:secret@127.0.0.1:9/study", "rows")
     with pytest.raises(

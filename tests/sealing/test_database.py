@@ -158,6 +158,27 @@ def test_a_server_that_stops_is_unavailable():
         engine.columns()
 
 
+WAYS = {
+    "wrong password": (lambda at: at.set(password="swordfish"), "does not let everhold in"),
+    "no password": (lambda at: at._replace(password=None), "does not let everhold in"),
+    "nobody": (lambda at: at.set(username="nobody"), "does not let everhold in"),
+    "no database": (lambda at: at.set(database="nowhere"), "a database that is there"),
+    "nobody there": (lambda at: at.set(port=9), "cannot be reached"),
+    "unknown option": (lambda at: at.update_query_dict({"nonsense": "swordfish"}), "check the address"),
+}
+
+
+@pytest.mark.parametrize("case", WAYS)
+def test_whoever_does_not_get_in_is_told_why(postgres, case, caplog, capfd):
+    way, words = WAYS[case]
+    engine = Database(way(sa.make_url(postgres.url())), "study")
+    with pytest.raises(Unavailable, match=words) as kept_out:
+        engine.columns()
+    told = str(kept_out.value) + caplog.text + "".join(capfd.readouterr())
+    assert not any(word in told for word in ("swordfish", postgres.password))
+    engine.close()
+
+
 def test_rows_of_other_databases_are_hashed_here(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "dialect_named", lambda name: dialect_named("trino"))
     address = f"sqlite:///{tmp_path / 'study.db'}"

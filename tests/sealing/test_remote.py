@@ -322,7 +322,7 @@ def test_a_missing_package_is_named_with_an_extra_that_there_is(monkeypatch, add
     assert EXTRAS[package] == extra
 
 
-def test_whoever_does_not_get_in_is_told_where_the_password_belongs():
-    with pytest.raises(Unavailable, match="user and password in the address or EVERHOLD_ENGINE") as kept_out:
+def test_a_lost_connection_is_not_called_a_wrong_password():
+    with pytest.raises(Unavailable, match="check the address, and that it runs") as lost:
         Database("postgresql://reader:swordfish@127.0.0.1:1/study", "flights").columns()
-    assert "swordfish" not in str(kept_out.value)
+    assert "swordfish" not in str(lost.value)

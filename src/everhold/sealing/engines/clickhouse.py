@@ -46,6 +46,7 @@ _EXACT = {
 _TIMES = re.compile(r"^(Date|Date32|DateTime(64)?(\(.*\))?)$")
 _YEARS = (-62135596800, 253402300799)  # seconds since 1970 of the first and the last one that Python has
 _GONE = (209, 210, 279, 1002)  # what a server says of sockets; without a number the connection was never made
+_KEPT_OUT = (81, 192, 193, 194, 195, 516)  # an unknown database or user, or a wrong password
 _TLS = ("clickhouses", "https")
 _TAKEN = re.compile(rf"{CLICKHOUSE.rows}(_\d+)?(\.|$)")
 
@@ -265,6 +266,9 @@ class ClickHouse(Remote):
         with contextlib.suppress(Exception):
             if not self._is_embedded:
                 self._connected().command(f"KILL QUERY WHERE query_id = {CLICKHOUSE.literal(query)} ASYNC")
+
+    def _is_refused(self, error: Exception) -> bool:
+        return getattr(error, "code", None) in _KEPT_OUT
 
     def _is_unreachable(self, error: Exception) -> bool:
         from clickhouse_connect.driver.exceptions import OperationalError

@@ -291,10 +291,16 @@ class Database(Remote):
         sa.event.listen(engine, "connect", _take_any_time)
         return engine
 
+    def _is_refused(self, error: Exception) -> bool:
+        """Of a connection that failed the driver says whether the server wanted a password, or got one."""
+        failed = getattr(getattr(error, "orig", None), "pgconn", None)
+        return failed is not None and bool(failed.needs_password or failed.used_password)
+
     def _is_unreachable(self, error: Exception) -> bool:
         if isinstance(error, sa.exc.DBAPIError):
             state = getattr(error.orig, "sqlstate", None)
-            lost = state is None and isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError))
+            none = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.ProgrammingError)  # or an option is unknown
+            lost = state is None and isinstance(error, none if self._is_postgres else none[:2])
             return error.connection_invalidated or lost or str(state).startswith(("08", "57P", "53"))
         return super()._is_unreachable(error)
 

@@ -177,6 +177,10 @@ class Remote(ABC):
         """Whether an error says that there is nobody to answer."""
         return isinstance(error, (ConnectionError, TimeoutError))
 
+    def _is_refused(self, error: Exception) -> bool:
+        """Whether an error says that somebody is there, and lets nobody in with this user and password."""
+        return False
+
     def _state(self) -> object:
         """What changes when the table is written to and costs next to nothing to know; None if there is no such thing.
 
@@ -340,7 +344,7 @@ class Remote(ABC):
         return f"pip install 'everhold[{self.kind}]'"
 
     def _missing(self, error: Exception) -> EverholdError:
-        if isinstance(error, ModuleNotFoundError) or self._is_unreachable(error):
+        if isinstance(error, ModuleNotFoundError) or self._is_unreachable(error) or self._is_refused(error):
             return self._instead(error)
         return HoldoutRejected(
             f"there is no table {self.table!r} that can be read; expected its name as {self.title} has it, and the "
@@ -352,11 +356,16 @@ class Remote(ABC):
             return EverholdError(
                 f"{self.title} needs a package that is not installed; expected {error.name}; {self._install}"
             )
+        if self._is_refused(error):
+            return Unavailable(
+                f"{self.title} does not let everhold in; expected a user and a password that it knows at {self.place}, "
+                f"and a database that is there; nothing was charged; put them into the address or {ENGINE_VARIABLE}, "
+                "then ask again"
+            )
         if self._is_unreachable(error):
             return Unavailable(
                 f"{self.title} cannot be reached, or the connection to it was lost; expected it at {self.place}; "
-                f"nothing was charged; check that it runs, and user and password in the address or {ENGINE_VARIABLE}, "
-                "then ask again"
+                "nothing was charged; check the address, and that it runs, then ask again"
             )
         return EverholdError(
             f"{self.title} could not evaluate the rows of {self.table!r}; expected a table that can be read, and "
