@@ -15,6 +15,7 @@ import everhold as eh
 from everhold.engines import ENGINE_VARIABLE
 from everhold.errors import HoldoutRejected, IntegrityError, Unavailable
 from everhold.ledger import LedgerStore
+from everhold.sealing import pinning
 from everhold.sealing.backup import backup, restore
 from everhold.sealing.engines.connecting import engine_at
 
@@ -81,6 +82,13 @@ def test_the_same_rows_in_another_order_are_the_same_rows(storage, pond):
         "ALTER TABLE other RENAME TO sealed",
     )  # fmt: skip
     eh.Holdout.open(storage, "flights", engine=pond).close()
+
+
+def test_whoever_waits_for_a_long_table_sees_a_bar(storage, monkeypatch):
+    shown, plain = [], pinning.progress
+    monkeypatch.setattr(pinning, "progress", lambda what: shown.append(what) or plain(what))
+    eh.Holdout.open(storage, "flights").close()
+    assert shown == ["checking the table"]
 
 
 def test_no_certificate_of_a_table_that_was_changed_since(storage, pond):

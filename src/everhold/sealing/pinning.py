@@ -10,6 +10,7 @@ import hmac
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected, IntegrityError
+from everhold.progress import progress
 from everhold.sealing.engines.connecting import ENGINE_VARIABLE
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ def check_pinned(engine: Engine, configuration: Mapping[str, Any], key: StewardK
     """
     table = configuration["engine"]["table"]
     try:
-        columns = [[name, kind.value] for name, kind in engine.columns().items()]
-        found = keyed_fingerprint(engine, key) if columns == configuration["columns"] else None
+        with progress("checking the table"):
+            columns = [[name, kind.value] for name, kind in engine.columns().items()]
+            found = keyed_fingerprint(engine, key) if columns == configuration["columns"] else None
     except HoldoutRejected:
         raise IntegrityError(
             f"the sealed table {table!r} cannot be found or read as it was; expected it where {engine.title} had it "
