@@ -7,6 +7,8 @@ import pytest
 from holdout_samples import ROWS, create, files, rows
 
 from everhold import GaussianMechanism, Holdout, HoldoutRejected, verify_certificate
+from everhold.sealing import resealing
+from everhold.sealing.duckdb_files import limit_memory, spilling_into
 from everhold.sealing.files import seal_rows
 from everhold.sealing.resealing import CONTENT_FILE, Content
 
@@ -156,3 +158,34 @@ def test_a_picture_that_is_missing_is_made_anew(tmp_path):
 def test_another_storage_does_not_know_them(tmp_path):
     create(tmp_path, mechanism=NOISE).close()
     Holdout.create(tmp_path / "elsewhere.db", "study", holdout=rows(0), mechanism=NOISE).close()
+
+
+def picture(folder, name, table, key=None):
+    folder = folder / name
+    folder.mkdir()
+    sealed = seal_rows(
+        folder, holdout=table, training=None, label=None, row_id=None, most_rows=10**6, equal_rows=False
+    )  # fmt: skip
+    return Content.of(folder / "holdout.parquet", sealed.columns, key=key)
+
+
+def test_of_many_different_rows_a_share_is_counted(tmp_path, monkeypatch):
+    """The digest is of all rows, however few are counted; what is counted tells about how many there are."""
+    table = with_all_kinds(20_000)
+    whole = picture(tmp_path, "whole", table)
+    monkeypatch.setattr(resealing, "_COUNTED", 4_000)
+    share = picture(tmp_path, "share", shuffled(table), whole.key)
+    assert (share.digest, share.rows, share.sketch) == (whole.digest, 20_000, whole.sketch)
+    assert 0 < abs(share.distinct - whole.distinct) < 0.1 * whole.distinct
+    most = {name: column[:12_000] for name, column in table.items()}
+    assert picture(tmp_path, "most", most, whole.key).resembles(whole)
+    assert not picture(tmp_path, "others", with_all_kinds(20_000, seed=1), whole.key).resembles(whole)
+
+
+@pytest.mark.parametrize("columns", [1, 256, 257])
+def test_what_looks_at_rows_holds_what_their_columns_need(tmp_path, columns):
+    with spilling_into(tmp_path) as connection:
+        ((before,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+        limit_memory(connection, columns)
+        ((after,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    assert after == {1: "495.9 MiB", 256: "2.3 GiB", 257: before}[columns]  # 520 and 2,560 million bytes
