@@ -15,6 +15,7 @@ from engine_tables import filed, in_spark
 from everhold.errors import EverholdError, IntegrityError, Unavailable
 from everhold.sealing.engines import spark as spark_module
 from everhold.sealing.engines.spark import Spark
+from everhold.values.expressions import ColumnKind
 
 COLUMNS = {"i": [1, 2, 3], "s": ["a", None, "ü"], "x": [0.5, None, float("nan")]}
 TESTS = Path(__file__).parent.parent
@@ -42,6 +43,14 @@ def test_views_of_the_session_are_there(spark):
     digest = view.contents()
     assert view.contents() == digest
     assert view._state() is None
+    view.close()
+
+
+def test_texts_are_told_apart_by_their_signs_whatever_a_collation_takes_for_equal(spark):
+    spark.sql("SELECT col1 COLLATE UTF8_LCASE AS s FROM VALUES ('a'), ('A'), ('b')").createOrReplaceTempView("texts")
+    view = Spark(spark, "texts")
+    assert view.columns() == {"s": ColumnKind.STRING}
+    assert view.rows(f"SELECT DISTINCT s FROM {view.source} AS t ORDER BY s") == [("A",), ("a",), ("b",)]
     view.close()
 
 

@@ -45,7 +45,7 @@ _SETTINGS = {
     "spark.sql.variable.substitute": "false",  # of signs in names
 }  # fmt: skip
 _NUMBERS = re.compile(r"^(tinyint|smallint|int|bigint|float|double|decimal\(.*\))$")
-_STRINGS = re.compile(r"^(string|char\(\d+\)|varchar\(\d+\))$")
+_STRINGS = re.compile(r"^(string( collate \w+)?|char\(\d+\)|varchar\(\d+\))$")
 _NESTED = re.compile(r"^(struct|array|map)<")
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _LIMITS = TimeLimits()
@@ -208,6 +208,10 @@ class Spark(Remote):
         if data_type in ("date", "timestamp", "timestamp_ntz"):
             return ColumnKind.TIME
         return ColumnKind.NUMBER if _NUMBERS.match(data_type) else ColumnKind.OTHER
+
+    def _guarded(self, column: str, data_type: str) -> str | None:
+        """Texts by their signs, whatever a collation takes for equal."""
+        return f"CAST({column} AS STRING)" if data_type.startswith("string collate") else None
 
     def _said(self, statement: str) -> list[tuple[Any, ...]]:
         found = self._table(statement, max_seconds=self._max_seconds)
