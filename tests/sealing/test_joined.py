@@ -251,18 +251,22 @@ def test_labels_of_text_are_joined_as_texts(tmp_path, tried_before):
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
 def test_every_engine_joins_them_as_numpy_does(tmp_path, poured):
     """Numbers, truth values and probabilities, in another order; known again by what they say."""
-    given = {name: column.to_numpy() for name, column in shuffled(TABLE).items() if name in ("id", "m3", "q", "b")}
+    mixed = {name: column.to_numpy() for name, column in shuffled(TABLE).items()}
+    names = {"joined_id": "m5", "given_0": "m7"}  # whatever statements call theirs
+    given = {name: mixed[names.get(name, name)] for name in ("id", "m3", "q", "b", *names)}
     models = poured({**given, "half": given["m3"] / 2}).table
     other = poured({"row": IDS, "x": MODELS["m3"].astype(float), "m3": 1 - MODELS["m3"]}).table
     questions = [
         accuracy(Predictions(models, "m3")), error(Predictions(models, "b")), brier(Predictions(models, "q")),
         accuracy(Predictions(other, "x", row_id="row")), accuracy(Predictions(other, "m3", row_id="row")),
+        *(accuracy(Predictions(models, name)) for name in names),
     ]  # fmt: skip
     with create(tmp_path, holdout=poured({**rows(0), "id": IDS}), mechanism="empirical", **WISH) as holdout:
-        first, is_late, chances, again, others = holdout.ask_many(questions)
+        first, is_late, chances, again, others, *named = holdout.ask_many(questions)
         grid = np.floor((CHANCES["q"] - LABELS) ** 2 * 2**30).sum() / 2**30 / ROWS
         assert [first.value, is_late.value] == [(MODELS["m3"] == LABELS).mean(), 0.0]
         assert chances.value == pytest.approx(grid, abs=1e-15)
         assert first.question == again.question != others.question
+        assert [one.value for one in named] == [(MODELS[name] == LABELS).mean() for name in names.values()]
         with pytest.raises(QueryRejected, match=r"are no labels: .* such as 0\.5"):
             holdout.ask(accuracy(Predictions(models, "half")))

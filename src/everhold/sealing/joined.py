@@ -119,6 +119,11 @@ class JoinedTable:
         """How messages call it."""
         return f"the table {self.name!r}"
 
+    @property
+    def _lines(self) -> str:
+        """What stands after FROM for its lines; columns are named with it, for no other name is to be taken for one."""
+        return f"{self.engine.source} AS {self.engine.dialect.rows}"
+
     def column(self, name: str) -> JoinedColumn:
         """One of its columns, without a digest."""
         told = hashlib.sha256(json.dumps([self.name, name]).encode()).hexdigest()[:16]
@@ -126,11 +131,11 @@ class JoinedTable:
 
     def id_faults(self) -> IdFaults | None:
         """What is wrong with the ids; None if each sealed row has one line, and no other row has any."""
-        quoted = self.engine.dialect.quoted
-        mine, theirs = quoted(self.own_id), quoted(self.row_id)
-        given = f"{self.engine.source} AS q WHERE {mine} IS NOT NULL GROUP BY {mine}"
+        of = self.engine.dialect
+        mine, theirs = of.column(self.own_id), of.column(self.row_id)
+        given = f"{self._lines} WHERE {mine} IS NOT NULL GROUP BY {mine}"
         lines = f"SELECT {mine} AS given_id, count(*) AS given_lines FROM {given}"
-        known = f"SELECT {theirs} AS known_id, 1 AS known_lines FROM {self.sealed.source} AS t"
+        known = f"SELECT {theirs} AS known_id, 1 AS known_lines FROM {self.sealed.source} AS {of.rows}"
         both = (
             "(SELECT given_id, known_id, coalesce(given_lines, 0) AS n, coalesce(known_lines, 0) AS m "
             f"FROM ({lines}) AS a FULL OUTER JOIN ({known}) AS b ON a.given_id = b.known_id) AS f"
@@ -140,7 +145,7 @@ class JoinedTable:
             f"coalesce(sum(CASE WHEN {test} THEN {many} ELSE 0 END), 0)" for test, many in tests.values()
         )
         ((unknown, doubled, lacking),) = self.engine.rows(f"SELECT {counted} FROM {both}")
-        ((empty,),) = self.engine.rows(f"SELECT count(*) FROM {self.engine.source} AS q WHERE {mine} IS NULL")
+        ((empty,),) = self.engine.rows(f"SELECT count(*) FROM {self._lines} WHERE {mine} IS NULL")
         if not (empty or unknown or doubled or lacking):
             return None
 
@@ -181,12 +186,12 @@ class JoinedTable:
     def _digest_sql(self, columns: Sequence[JoinedColumn]) -> str:
         """Of ids and columns the hash of hashes: of values whose ids' hashes begin alike, in the order of the ids."""
         of = self.engine.dialect
-        ids = of.text.format(of.quoted(self.own_id))
+        ids = of.text.format(of.column(self.own_id))
         given = {"given_ids": self._measured(ids)}
         given |= {f"given_{place}": self._text(column) for place, column in enumerate(columns)}
         texts = ", ".join(f"{text} AS {name}" for name, text in given.items())
         bucket = of.piece.format(of.sha256.format(ids), 1, _DIGITS)  # no name of a column is used for anything else
-        lines = f"(SELECT {bucket} AS given_part, {ids} AS given_text, {texts} FROM {self.engine.source} AS q)"
+        lines = f"(SELECT {bucket} AS given_part, {ids} AS given_text, {texts} FROM {self._lines})"
         told = of.texts_in_order(lines, [*given], part="given_part", by="given_text")
         hashed = ", ".join(f"{of.sha256.format(name)} AS {name}" for name in given)
         parts = f"(SELECT 0 AS given_all, given_part, {hashed} FROM ({told}) AS t)"
@@ -209,7 +214,7 @@ class JoinedTable:
 
     def _value(self, column: JoinedColumn) -> str:
         """A column as a double, or as a text."""
-        of, name = self.engine.dialect, self.engine.dialect.quoted(column.name)
+        of, name = self.engine.dialect, self.engine.dialect.column(column.name)
         if column.kind is ColumnKind.STRING:
             return of.text.format(name)
         if column.kind is ColumnKind.NUMBER:
@@ -220,14 +225,14 @@ class JoinedTable:
     def _selected(self, columns: Sequence[JoinedColumn]) -> str:
         quoted = self.engine.dialect.quoted
         listed = ", ".join(f"{self._value(column)} AS {quoted(column.alias)}" for column in columns)
-        return f"(SELECT {listed} FROM {self.engine.source} AS q)"
+        return f"(SELECT {listed} FROM {self._lines})"
 
     def beside(self, source: str, columns: Sequence[JoinedColumn], *, number: int) -> str:
         """The rows of a source with these columns; no row is there twice, whatever the table holds by then."""
         of, name = self.engine.dialect, f"{self.engine.dialect.rows}_{number}"
-        own, quoted = of.quoted(self.own_id), of.quoted
+        own, quoted = of.column(self.own_id), of.quoted
         listed = ", ".join(f"max({self._value(column)}) AS {quoted(column.alias)}" for column in columns)
-        lines = f"(SELECT {own} AS joined_id, {listed} FROM {self.engine.source} AS q GROUP BY {own})"
+        lines = f"(SELECT {own} AS joined_id, {listed} FROM {self._lines} GROUP BY {own})"
         taken = ", ".join(f"{name}.{quoted(column.alias)} AS {quoted(column.alias)}" for column in columns)
         own_row = f"{of.column(self.row_id)} = {name}.joined_id"
         return f"(SELECT {of.rows}.*, {taken} FROM {source} AS {of.rows} LEFT JOIN {lines} AS {name} ON {own_row})"
