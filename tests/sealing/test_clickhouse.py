@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from types import SimpleNamespace
 
 import chdb
 import pytest
@@ -11,6 +12,8 @@ from engine_tables import clickhouse_client, filed, in_clickhouse
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
 from everhold.sealing.engines.clickhouse import ClickHouse
+from everhold.sealing.staging import Staging
+from everhold.sealing.structure import TableStructure
 from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold.values.expressions.sql import totals_sql
 
@@ -153,6 +156,19 @@ def test_no_part_of_a_column_is_read_for_another_column(clickhouse, case):
     ] == (8,)
     clickhouse.command("ALTER TABLE parts UPDATE late = 0 WHERE i = 3 SETTINGS mutations_sync = 1")
     assert engine.contents("key") != digest
+
+
+def test_no_column_is_taken_for_a_name_that_statements_give(clickhouse, tmp_path):
+    clickhouse.command("CREATE TABLE named (c1 Int64, c0 Int64, size Int64) ENGINE = Memory")
+    clickhouse.command("INSERT INTO named SELECT number, 100 + number, intDiv(number, 2) FROM numbers(8)")
+    engine = ClickHouse(clickhouse.path, "named")
+    with Staging(tmp_path, engine, engine.columns(), rows=8) as staging:
+        staging.bring(["c0", "c1", "size"])
+        found = staging.connection.execute("SELECT min(c0), min(c1), max(size) FROM holdout").fetchall()
+        assert found == [(100, 0, 3)]
+        assert TableStructure(staging, SimpleNamespace(columns=engine.columns(), training_rows=0)).group_sizes(
+            "size"
+        ) == {2: 4}
 
 
 @pytest.mark.parametrize("name", ["everhold", "everhold.late", "everhold_0.joined_id"])

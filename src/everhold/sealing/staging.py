@@ -104,7 +104,7 @@ class Staging:
     def bring(self, names: Collection[str]) -> None:
         """Make the view ``holdout`` of all rows in the named columns; free where they are there already."""
         if not self._brought >= set(names):
-            self._stream(sorted({*names} | self._brought), f"FROM {self.engine.source} AS t", rows=self.rows)
+            self._stream(sorted({*names} | self._brought), f"FROM {self._rows}", rows=self.rows)
             self._brought |= set(names)
 
     def bring_some(self) -> None:
@@ -113,17 +113,22 @@ class Staging:
             self.bring(self.comparable)
             return
         some = f"{self.engine.dialect.random} < {self.most_looked_at / self.rows!r}"
-        self._stream(list(self.comparable), f"FROM {self.engine.source} AS t WHERE {some}", rows=self.most_looked_at)
+        self._stream(list(self.comparable), f"FROM {self._rows} WHERE {some}", rows=self.most_looked_at)
         self._brought = frozenset()
+
+    @property
+    def _rows(self) -> str:
+        """What stands after FROM."""
+        return f"{self.engine.source} AS {self.engine.dialect.rows}"
 
     def distinct(self, name: str) -> None:
         """Make the view ``holdout`` of the different values of a column."""
-        self._stream([name], f"FROM {self.engine.source} AS t", rows=0, what="SELECT DISTINCT")
+        self._stream([name], f"FROM {self._rows}", rows=0, what="SELECT DISTINCT")
         self._brought = frozenset()
 
     def _stream(self, names: list[str], source: str, *, rows: int, what: str = "SELECT") -> None:
         dialect = self.engine.dialect
-        written = {name: dialect.quoted(name) for name in names}
+        written = {name: dialect.column(name) for name in names}
         listed = ", ".join(
             f"{dialect.as_text(cell) if self.columns[name] is ColumnKind.OTHER else cell} AS c{place}"
             for place, (name, cell) in enumerate(written.items())

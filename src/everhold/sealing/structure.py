@@ -261,8 +261,8 @@ class TableStructure(FileStructure):
     def group_sizes(self, column: str) -> dict[int, int]:
         """See `FileStructure`; the engine counts."""
         self._column(column)
-        engine = self._staging.engine
-        sizes = f"SELECT count(*) AS size FROM {engine.source} AS t GROUP BY {engine.dialect.quoted(column)}"
+        engine, of = self._staging.engine, self._staging.engine.dialect
+        sizes = f"SELECT count(*) AS size FROM {engine.source} AS {of.rows} GROUP BY {of.column(column)}"
         found = engine.rows(f"SELECT size, count(*) AS number FROM ({sizes}) AS sizes GROUP BY size")
         return {int(size): int(number) for size, number in sorted(found)}
 
