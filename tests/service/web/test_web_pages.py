@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 
 import pytest
+import service_samples
 from door_samples import ADDRESS, bearing, log_in, make, token, visiting
 from web_samples import HOSTILE, SECRET, model, rows, seal, written
 
@@ -108,6 +109,25 @@ def test_analysts_see_their_own_answers_viewers_none_stewards_all(see):
     assert asked == {Role.STEWARD: [True] * 3, Role.ANALYST: [False, True, False], Role.VIEWER: [False] * 3}
     assert ["ben" in page for page in everybody.values()] == [True, False, False]
     assert ["chart-answers" in page for page in everybody.values()] == [True, True, False]
+
+
+def test_a_holdout_that_cannot_be_opened_keeps_nobody_from_the_others(tmp_path):
+    service_samples.seal(tmp_path, "whole")
+    service_samples.seal(tmp_path, "broken", holdout=service_samples.rows(5), training=service_samples.rows(6))
+    next((tmp_path / "study.rows").glob("broken-*/steward.key")).unlink()
+    app = make(service_samples.storage(tmp_path))
+    with visiting(app, token(app, Role.VIEWER)) as client:
+        answer = client.get("/holdouts", headers=HTML)
+    assert answer.status_code == 200
+    assert "It cannot be opened" in answer.text
+    assert answer.text.count("<progress") == 2  # those of the other one
+    assert ["/holdouts/whole" in answer.text, "/holdouts/broken" in answer.text] == [True, True]
+
+
+def test_what_is_assumed_of_the_rows_has_a_picture_for_everybody_who_sees_the_promise(see):
+    for role in Role:
+        assert "Which rows tell about each other" in see("/holdouts/flights", role).text
+        assert see("/holdouts/flights/pictures/dependence", role).status_code == 200
 
 
 def test_pictures_are_as_private_as_what_they_are_drawn_from(see):

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from everhold.charts.dependence import portrait_of
 from everhold.charts.studies import MOST_DRAWN, SOURCES, drawable
 from everhold.dependence import Independent
 from everhold.display import at_most
-from everhold.errors import DependenceError, QueryRejected
+from everhold.errors import QueryRejected
 from everhold.ledger.gates import VERDICTS
 from everhold.service.api.holdouts import status_for
 from everhold.service.visitors import Role
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SAID_OF", "View"]
 
-_DISTANCES = 40
 _SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate")
 _WORDS = {"overfits": "surprises"}
 
@@ -138,12 +138,11 @@ class View:
             yield self._answers(drawn)
         if any(row["estimate"] is not None for row in drawn):
             yield self._estimates([row for row in drawn if row["estimate"] is not None])
-        if self._influences:
+        portrait = portrait_of(self.whole.mechanism.dependence)
+        if portrait is not None:
             yield Sketch(
-                "influence", "How far rows reach", "Influence of a row on rows at a distance, in nats, on a "
-                f"logarithmic scale, for distances from 1 to {_DISTANCES}.",
-                "What one row says of another falls with the distance between them.",
-                lambda: {"dependence": self.status["dependence"]},
+                "dependence", portrait.title, portrait.alt, portrait.caption,
+                lambda: {"model": self.whole.mechanism.dependence.to_dict()},
             )  # fmt: skip
 
     def _budget(self) -> Sketch:
@@ -191,13 +190,6 @@ class View:
             f"On the dashed line, the estimate was released as it was.{said} What lies off the line was corrected.",
             lambda: {"answers": drawn, "band": band},
         )  # fmt: skip
-
-    @property
-    def _influences(self) -> bool:
-        try:
-            return self.whole.mechanism.dependence.influences(1) is not None
-        except DependenceError:
-            return False
 
     @cached_property
     def dependence(self) -> dict[str, Any]:
