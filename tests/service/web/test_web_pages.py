@@ -4,11 +4,13 @@ import re
 from html.parser import HTMLParser
 from importlib.resources import files
 
+import holdout_samples as samples
 import pytest
 import service_samples
 from door_samples import ADDRESS, bearing, log_in, make, token, visiting
 from web_samples import HOSTILE, SECRET, model, rows, seal, written
 
+from everhold import GuessAndCheck, Thresholdout
 from everhold.service.visitors import Role, Visitor
 from everhold.service.web.views import View
 
@@ -122,6 +124,26 @@ def test_a_holdout_that_cannot_be_opened_keeps_nobody_from_the_others(tmp_path):
     assert "It cannot be opened" in answer.text
     assert answer.text.count("<progress") == 2  # those of the other one
     assert ["/holdouts/whole" in answer.text, "/holdouts/broken" in answer.text] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        (Thresholdout(threshold=0.1, threshold_scale=0.02, comparison_scale=0.02, answer_scale=0.02, overfits=5,
+                      rows=samples.ROWS, queries=50), "the threshold, beyond which an estimate is corrected"),
+        (GuessAndCheck(rows=samples.ROWS, queries=50, overfits=5, tolerance=0.2, grid=10), "as wide as the promise"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")  # of so few rows
+def test_training_estimates_have_the_band_within_which_they_were_to_be_right(tmp_path, mechanism, said):
+    service_samples.seal(tmp_path, mechanism=mechanism, allot=(), allow_vacuous=True)
+    with service_samples.opened(tmp_path) as holdout:
+        holdout.ask("delay > 15")
+        status = holdout.status()
+        view = View(holdout, status, Visitor(Role.STEWARD, "grace"), holdout)
+        sketch = view.sketches()["estimates"]
+        assert said in sketch.caption
+        assert sketch.facts()["band"] == (0.1 if isinstance(mechanism, Thresholdout) else status["radius"])
 
 
 def test_what_is_assumed_of_the_rows_has_a_picture_for_everybody_who_sees_the_promise(see):

@@ -179,9 +179,8 @@ class View:
         )  # fmt: skip
 
     def _estimates(self, drawn: list[dict[str, Any]]) -> Sketch:
-        radius = self.status["radius"]
-        band = radius if radius is not None and radius < 0.5 else None
-        said = "" if band is None else f" The band is as wide as the promise: {at_most(band)} to either side."
+        band, what = self._band
+        said = "" if band is None else f" The band is {what}: {at_most(band)} to either side."
         confirmed = sum(row["source"] == "training" for row in drawn)
         return Sketch(
             "estimates", "Training estimates and answers",
@@ -190,6 +189,14 @@ class View:
             f"On the dashed line, the estimate was released as it was.{said} What lies off the line was corrected.",
             lambda: {"answers": drawn, "band": band},
         )  # fmt: skip
+
+    @property
+    def _band(self) -> tuple[float | None, str]:
+        """Half-width around an estimate that says something of it, and what; None where it would be the whole range."""
+        threshold, radius = self.whole.mechanism.confirms_within, self.status["radius"]
+        if threshold is not None and threshold < 0.5:
+            return threshold, "the threshold, beyond which an estimate is corrected, but for noise"
+        return (radius if radius is not None and radius < 0.5 else None), "as wide as the promise"
 
     @cached_property
     def dependence(self) -> dict[str, Any]:
