@@ -9,7 +9,7 @@ from web_samples import chromium, model, rows, seal, serving, written
 from everhold.service.visitors import Role
 
 PAGES = (
-    "/holdouts", "/holdouts/new", "/holdouts/flights", "/holdouts/flights/ask", "/holdouts/flights/ask?kind=accuracy",
+    "/holdouts", "/seal", "/holdouts/flights", "/holdouts/flights/ask", "/holdouts/flights/ask?kind=accuracy",
     "/holdouts/flights/gates", "/holdouts/flights/certificate", "/holdouts/flights/unseal", "/holdouts/cup",
     "/holdouts/cup/submit", "/holdouts/cup/leaderboard", "/public/cup", "/plan", "/verify", "/tokens", "/audit",
     "/holdouts/nowhere",

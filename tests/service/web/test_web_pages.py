@@ -20,7 +20,7 @@ ALL = (
     "/holdouts/cup/leaderboard", "/verify",
 )  # fmt: skip
 ANALYSTS = ("/holdouts/flights/ask", "/holdouts/flights/ask?kind=choose", "/holdouts/cup/submit")
-STEWARDS = ("/holdouts/new", "/holdouts/flights/unseal", "/holdouts/cup/unseal", "/tokens", "/audit")
+STEWARDS = ("/seal", "/holdouts/flights/unseal", "/holdouts/cup/unseal", "/tokens", "/audit")
 
 
 @pytest.fixture(scope="module")
@@ -259,16 +259,16 @@ def test_a_team_hands_in_under_its_own_name_alone(send, tmp_path):
     assert "<b>0.8</b>" in received.text
 
 
-def test_rows_are_sealed_whatever_their_files_are_called(send, see, tmp_path):
+def test_rows_are_sealed_whatever_they_and_their_files_are_called(send, see, tmp_path):
     given = [
         (part, ("../../../etc/passwd\0.csv", written(tmp_path / f"{part}.csv", rows(seed)).read_bytes(), "text/csv"))
         for part, seed in (("holdout", 7), ("training", 8))
     ]
-    fields = {"name": "spring", "label": "late", "queries": "40", "overfits": "3", "confidence": "95"}
-    assert "expected a number" in send("/holdouts/new", {**fields, "queries": "x"}, files=given).text
-    answer = send("/holdouts/new", fields, files=given)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/holdouts/spring")
-    assert "40 questions" in see("/holdouts/spring").text
+    fields = {"name": "new", "label": "late", "queries": "40", "overfits": "3", "confidence": "95"}
+    assert "expected a number" in send("/seal", {**fields, "queries": "x"}, files=given).text
+    answer = send("/seal", fields, files=given)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/holdouts/new")
+    assert "40 questions" in see("/holdouts/new").text
 
 
 def test_a_competition_is_public_only_once_its_steward_says_so(app, send):

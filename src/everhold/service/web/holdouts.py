@@ -51,13 +51,13 @@ def _card(holdouts: OpenHoldouts, name: str, visitor: Visitor) -> dict[str, Any]
         return {"name": name, "view": None, "fault": fault.message}
 
 
-@router.get("/holdouts/new")
+@router.get("/seal")
 def new_holdout(request: Request, _: Steward) -> Response:
     """The form for a new one."""
     return _form(request, Fields())
 
 
-@router.post("/holdouts/new")
+@router.post("/seal")
 def create(request: Request, holdouts: Holdouts, visitor: Steward, fields: Form) -> Response:
     """Seal rows."""
     try:
