@@ -72,3 +72,15 @@ class DependenceContract:
         assert said
         assert said[0].islower()
         assert not said.endswith(".")
+
+    def test_what_is_drawn_of_it_are_influences_lines_between_dots_or_sets_of_rows(self):
+        model = self.make()
+        told, links, sets = model.influences(20), model.links(10**6), model.independent_sets()
+        for line in () if told is None else told[1].values():
+            assert np.shape(line) == (20,)
+            assert np.all(np.asarray(line) >= 0.0)
+        if links is not None:
+            dots = set(range(links.places))
+            assert dots.issuperset(links.latent)
+            assert all(first in dots and second in dots and first != second for first, second in links.lines)
+        assert sets is None or all(size >= 1 and number >= 1 for size, number in sets.items())
