@@ -10,6 +10,7 @@ from holdout_samples import ROWS, create, guess_and_check, rows
 
 import everhold.asking.desk
 from everhold import GaussianMechanism, Holdout, IntegrityError, Ladder, verify_certificate
+from everhold.errors import Unavailable
 from everhold.mechanisms import State
 from everhold.mechanisms.labels import DEAREST, in_millionths
 from everhold.privacy import SecureNoise
@@ -137,6 +138,34 @@ def test_an_open_holdout_notices_that_its_ledger_was_set_back(tmp_path, use):
         study._desk.head_file.replace(newer)
         with pytest.raises(IntegrityError, match="set back"):
             use(study)
+
+
+def moved(folder, to):
+    """The database with all that belongs to it, under another name."""
+    for found in folder.glob("study.db*"):
+        found.rename(folder / found.name.replace("study.db", to))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows moves no file that is open")
+def test_a_file_that_takes_the_place_of_the_open_one_is_asked_and_not_the_one_that_is_gone(tmp_path):
+    create(tmp_path, mechanism=NOISE).close()
+    saved(tmp_path, "old.db")
+    with opened(tmp_path) as study:
+        newest = study.ask(QUESTION).value
+        moved(tmp_path, "gone.db")
+        with pytest.raises(Unavailable, match=r"'study\.db' is gone.*nothing was answered"):
+            study.ask(QUESTION)
+        assert not (tmp_path / "study.db").exists()  # nor was an empty one made
+        shutil.copy(tmp_path / "old.db", tmp_path / "study.db")
+        for _ in range(2):
+            with pytest.raises(IntegrityError, match="set back"):
+                study.ask("delay > 30")
+        (tmp_path / "study.db").unlink()
+        moved_back = {"gone.db": "study.db", "gone.db-wal": "study.db-wal", "gone.db-shm": "study.db-shm"}
+        for old, new in moved_back.items():
+            if (tmp_path / old).exists():
+                (tmp_path / old).rename(tmp_path / new)
+        assert study.ask(QUESTION).value == newest
 
 
 def test_an_older_database_is_refused_and_says_what_to_do(set_back):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from everhold.charts.drawing import DRAWINGS, answered, drawn
-from everhold.dependence import Independent, MarkovChain
+from everhold.dependence import Groups, MarkovChain
 
 STEPS = [{"gate": "a", "sequence": 0, "promotions": 0}, {"gate": "a", "sequence": 3, "promotions": 1}]
 GATES = {"name": "gates", "title": "One <promotion>", "facts": {"steps": STEPS, "last": 5}}
@@ -23,11 +23,10 @@ def test_a_picture_is_an_element_with_a_title_and_leaves_its_looks_to_the_page()
     assert "<script" not in svg
 
 
-def test_dependence_is_drawn_where_influence_goes_by_distance():
-    chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]]).to_dict()
-    assert "max-influence" in drawn("influence", "t", {"dependence": chain})
+def test_a_model_of_dependence_is_drawn_where_it_says_enough():
+    assert "max-influence" in drawn("dependence", "t", {"model": MarkovChain([[0.9, 0.1], [0.1, 0.9]]).to_dict()})
     with pytest.raises(ValueError, match="nothing to draw"):
-        drawn("influence", "t", {"dependence": Independent().to_dict()})
+        drawn("dependence", "t", {"model": Groups("patient").to_dict()})
 
 
 def test_a_plan_is_drawn():
@@ -40,7 +39,7 @@ def test_every_line_is_answered_by_a_line_also_one_that_makes_no_sense():
     told = [json.loads(line) for line in answered(lines)]
     assert told[:4] == [None] * 4
     assert told[4].startswith("<svg")
-    assert set(DRAWINGS) == {"answers", "budget", "estimates", "gates", "influence", "plan"}
+    assert set(DRAWINGS) == {"answers", "budget", "dependence", "estimates", "gates", "plan"}
 
 
 def test_the_process_ends_with_its_input():

@@ -102,6 +102,20 @@ def test_rows_are_sealed_elsewhere(service, everhold, tmp_path):
     assert "new" in everhold("list", service).stdout
 
 
+def test_tokens_are_made_listed_and_taken_back_elsewhere(service, everhold):
+    wish = ("--holdout", "study", "--questions", "3", "--days", "1", "--format", "json")
+    made = as_json(everhold("token", "create", service, "ben", *wish))
+    env = {"EVERHOLD_TOKEN": made["secret"]}
+    assert as_json(everhold("status", service, "study", "--format", "json", env=env))["remaining"]["questions"] == 3
+    listed = everhold("token", "list", service, "--format", "json")
+    assert {line["name"]: line["state"] for line in as_json(listed)}["ben"] == "valid"
+    assert made["secret"] not in listed.output
+    assert "needs the role steward" in everhold("token", "list", service, env=env, code=8).stderr
+    assert "revoked" in everhold("token", "revoke", service, made["id"]).stdout
+    assert "lets nobody in" in everhold("status", service, "study", env=env, code=8).stderr
+    assert "there is no token" in everhold("token", "revoke", service, "0" * 16, code=4).stderr
+
+
 def test_the_address_may_be_in_the_environment(service, everhold):
     env = {"EVERHOLD_URL": service}
     assert "questions_left" in everhold("status", "study", env=env).stdout
@@ -119,6 +133,8 @@ def test_commands_of_the_machine_with_the_rows_say_so(everhold, command):
     name = () if "mcp" in command else ("study",)
     said = everhold(*command, "https://holdout.example", *name, code=2).output
     assert "works where the sealed rows are" in said
+    help_of_it = " ".join(everhold(*command[:2], "--help").stdout.split()) if name else ""
+    assert "of a service" not in help_of_it
 
 
 def test_an_analyst_is_whom_the_token_says(service, everhold):

@@ -8,10 +8,12 @@
 """
 
 import json
+from contextlib import suppress
 
 import numpy as np
 
 from everhold.dependence import Independent, dependence_from_dict
+from everhold.errors import DependenceError
 from everhold.mechanisms import GaussianMechanism, GuessAndCheck, LaplaceMechanism, Thresholdout
 from everhold.privacy.curves import GaussianCurve, PureCurve
 
@@ -72,3 +74,17 @@ class DependenceContract:
         assert said
         assert said[0].islower()
         assert not said.endswith(".")
+
+    def test_what_is_drawn_of_it_are_influences_lines_between_dots_or_sets_of_rows(self):
+        model = self.make()
+        links, sets = model.links(10**6), model.independent_sets()
+        with suppress(DependenceError):  # it says too little
+            told = model.influences(20)
+            for line in () if told is None else told[1].values():
+                assert np.shape(line) == (20,)
+                assert np.all(np.asarray(line) >= 0.0)
+        if links is not None:
+            dots = set(range(links.places))
+            assert dots.issuperset(links.latent)
+            assert all(first in dots and second in dots and first != second for first, second in links.lines)
+        assert sets is None or all(size >= 1 and number >= 1 for size, number in sets.items())

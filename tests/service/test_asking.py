@@ -128,6 +128,25 @@ def test_an_analyst_sees_what_was_new_of_theirs_and_a_steward_all(visiting):
     assert visiting(EVE).get(STUDY + "/transcript").status_code == 403
 
 
+def test_answers_are_listed_the_newest_first_in_their_units_and_for_nobody_else(visiting):
+    root, ada = visiting(STEWARD), visiting(ADA)
+    first = root.post(STUDY + "/ask", json={"question": {"kind": "mean", "of": "delay", "low": -60, "high": 60}}).json()
+    second = ada.post(STUDY + "/ask", json={"question": "delay > 14.5"}).json()
+    page = root.get(STUDY + "/answers", params={"limit": 1}).json()
+    assert [row["question"] for row in page["answers"]] == [second["question"]]
+    (older, *_) = root.get(STUDY + "/answers", params={"before": page["next"]}).json()["answers"]
+    assert (older["question"], older["value"], older["low"]) == (first["question"], first["value"], first["low"])
+    mine, others = f"{STUDY}/answers/{page['answers'][0]['sequence']}", f"{STUDY}/answers/{older['sequence']}"
+    hers = [row["question"] for row in ada.get(STUDY + "/answers").json()["answers"]]
+    assert [hers[0] == second["question"], first["question"] in hers] == [True, False]
+    assert ada.get(mine).json()["value"] == second["value"]
+    assert [ada.get(others).status_code, root.get(others).status_code] == [404, 200]
+    assert ada.get(others).json()["detail"] == ada.get(f"{STUDY}/answers/{2**40}").json()["detail"].replace(
+        str(2**40), str(older["sequence"])
+    )
+    assert [visiting(who).get(mine).status_code for who in (BOB, EVE, None)] == [404, 403, 401]
+
+
 def test_a_transcript_is_a_file_of_a_spreadsheet_or_of_parquet(visiting):
     client = visiting(STEWARD)
     client.post(STUDY + "/ask", json={"question": "-delay > 21", "guess": 0.2})

@@ -57,7 +57,7 @@ def test_nobody_is_let_in_without_a_token(visiting, method):
     routes = [path for path, verb, _ in operations(visiting.app) if verb == method.lower()]
     assert routes
     for path in routes:
-        place = path.format(name="study", gate="gate", analyst="ada", identifier="x", webhook="x")
+        place = path.format(name="study", gate="gate", analyst="ada", identifier="x", webhook="x", sequence=1)
         assert visiting().request(method, place, json={}).status_code == 401, path
     assert {visiting().get(path).status_code for path in PUBLIC} == {200}
 

@@ -51,6 +51,15 @@ def test_a_busy_ledger_says_when_to_come_again(visiting, tmp_path):
     assert ask(ada, headers={"Idempotency-Key": "one"}).json()["repeated"] is False
 
 
+def test_what_is_not_there_is_said_in_words(visiting):
+    ada = visiting(ADA)
+    lost, wrong = ada.get(STUDY + "/nothing"), ada.delete(STUDY)
+    assert [lost.status_code, wrong.status_code] == [404, 405]
+    assert "nothing at this address" in lost.json()["detail"]
+    assert "Allow" in wrong.json()["detail"]
+    assert wrong.headers["allow"] == "GET"
+
+
 DOORKEEPERS = {"recognition": (People, "recognise"), "idempotency": (Keys, "claim"), "audit": (AuditLog, "insert")}
 
 

@@ -38,7 +38,7 @@ UNSAFE = [
 ] + [
     ("PUT", f"{API}/holdouts/study/allotments/ada"), ("DELETE", f"{API}/tokens/x"), ("DELETE", f"{API}/webhooks/x"),
     ("POST", "/login"), ("POST", "/login/x"), ("POST", "/logout"), ("POST", "/mcp/study"), ("POST", "/mcp/elsewhere"),
-    ("POST", "/verify"), ("POST", "/tokens"), ("POST", "/tokens/x/revoke"), ("POST", "/holdouts/new"),
+    ("POST", "/verify"), ("POST", "/tokens"), ("POST", "/tokens/x/revoke"), ("POST", "/seal"),
     ("POST", "/holdouts/study/quote"), ("POST", "/holdouts/study/gates"), ("POST", "/holdouts/study/gates/challenge"),
     ("POST", "/holdouts/study/submit"), ("POST", "/holdouts/study/unseal"), ("POST", "/holdouts/study/publish"),
     ("POST", "/holdouts/elsewhere/ask"), ("PATCH", f"{API}/holdouts/study"), ("POST", "/%2e%2e/%2e%2e/etc/passwd"),

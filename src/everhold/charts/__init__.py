@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.mechanisms import MECHANISMS
 
@@ -106,7 +106,7 @@ def line_width(names: Sequence[str], covered: Set[str], *, field: str) -> alt.St
 
 def coloured_lines(
     points: list[dict[str, Any]], looks: Mapping[str, tuple[str, list[int]]], *,
-    labels: str = "datum.label", covered: Set[str] = frozenset(),
+    labels: str = "datum.label", covered: Set[str] = frozenset(), legend_at: Literal["right", "top"] = "right",
 ) -> alt.Chart:  # fmt: skip
     """Lines that differ in colour and dash.
 
@@ -115,14 +115,16 @@ def coloured_lines(
         looks: Colour and dash of each line, by name, in the order of the legend.
         labels: What the legend calls a line, as a Vega expression.
         covered: Names of lines that others cover; see `covered_lines`.
+        legend_at: Where the legend is.
     """
     import altair as alt
 
     names = list(looks)
     colours, dashes = [look[0] for look in looks.values()], [look[1] for look in looks.values()]
     legend = alt.Legend(
-        title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=0, labelExpr=labels
-    )
+        title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=0, labelExpr=labels,
+        orient=legend_at,
+    )  # fmt: skip
     drawn: alt.Chart = (
         alt.Chart({"values": points})
         .mark_line()

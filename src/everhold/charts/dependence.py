@@ -1,4 +1,4 @@
-"""Pictures of dependent rows: influence against distance, radius against correlation.
+"""Pictures of dependent rows: what a model says of them, influence against distance, radius against correlation.
 
 They need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
 """
@@ -6,25 +6,33 @@ They need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.charts import INK, coloured_lines, mechanism_labels, styled
+from everhold.charts.arrangements import links_chart, sets_chart
 from everhold.dependence import MarkovChain
+from everhold.errors import DependenceError
 from everhold.mechanisms import Empirical, GaussianMechanism, GuessAndCheck
 from everhold.planning.inverse import radius_of
 from everhold.planning.wish import Wish
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    import altair
     import altair as alt
     from numpy.typing import NDArray
 
     from everhold.dependence import DependenceModel
 
-__all__ = ["correlation_chart", "influence_chart"]
+__all__ = ["Portrait", "correlation_chart", "influence_chart", "portrait_of"]
+
+_DISTANCES = 40
+_MOST_DOTS = 120
 
 _SIDES = {  # colour and dash
     "both sides": ("#d55e00", [1, 0]),
@@ -41,7 +49,71 @@ _CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _LEAST_INFLUENCE = 1e-5  # nothing below it is drawn
 
 
-def influence_chart(model: DependenceModel, *, distances: int = 40) -> alt.LayerChart | None:
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    """The picture of a model of dependence, before it is drawn.
+
+    Attributes:
+        title: What stands above it.
+        alt: What it shows, for those who do not see it.
+        caption: What stands below it.
+        draw: Draws it.
+    """
+
+    title: str
+    alt: str
+    caption: str
+    draw: Callable[[], altair.LayerChart | None]
+
+
+@lru_cache(maxsize=64)
+def portrait_of(model: DependenceModel) -> Portrait | None:
+    """What there is to see of a model: influence by distance, rows and lines between them, or sets of rows.
+
+    It is drawn from the model alone, which is public: certificates hold it.
+
+    Returns:
+        None for a model that says nothing of the three.
+    """
+    if _reach(model):
+        return Portrait(
+            "How far rows reach", f"{model.influence_in[0].upper()}{model.influence_in[1:]}, between rows at a "
+            f"distance, on a logarithmic scale, for distances from 1 to {_DISTANCES}.",
+            "What one row says of another falls with the distance between them.",
+            partial(influence_chart, model, alone=False),
+        )  # fmt: skip
+    links = model.links(_MOST_DOTS)
+    if links is not None:
+        latent = " Hollow dots are no rows." if links.latent else ""
+        rows = "Some of the rows" if not links.lines else "The rows"
+        return Portrait(
+            "Which rows tell about each other",
+            f"{rows} as {links.places:,} dots, with {len(links.lines):,} lines between them.",
+            f"A line is between two rows that tell about each other.{latent}" if links.lines else
+            "No line: no row tells about another one.", partial(links_chart, links),
+        )  # fmt: skip
+    sets = model.independent_sets()
+    if sets is None:
+        return None
+    return Portrait(
+        "Which rows belong together",
+        f"Share of the rows by the size of their set: {sum(sets.values()):,} sets of {min(sets):,} to {max(sets):,} "
+        "rows.", "Rows of different sets tell nothing about each other.", partial(sets_chart, sets),
+    )  # fmt: skip
+
+
+def _reach(model: DependenceModel) -> bool:
+    """Whether the model has influences that can be drawn."""
+    try:
+        told = model.influences(_DISTANCES)
+    except DependenceError:
+        return False
+    return told is not None and any(_LEAST_INFLUENCE <= value < math.inf for line in told[1].values() for value in line)
+
+
+def influence_chart(
+    model: DependenceModel, *, distances: int = _DISTANCES, alone: bool = True
+) -> alt.LayerChart | None:  # fmt: skip
     """Max-influence of a row on rows at a distance: one later, one earlier, both, and the bound from the gap.
 
     Where one row later and one earlier are alike, as for all chains of two states, they are drawn as one line.
@@ -49,6 +121,7 @@ def influence_chart(model: DependenceModel, *, distances: int = 40) -> alt.Layer
     Args:
         model: A stationary chain.
         distances: Largest distance shown.
+        alone: Whether the picture says itself what it shows; in a page the page does.
 
     Returns:
         None where a model's influence does not go by distance.
@@ -74,25 +147,32 @@ def influence_chart(model: DependenceModel, *, distances: int = 40) -> alt.Layer
             "every influence of the chain is infinite or next to nothing; expected a chain that forgets its state, but "
             "not at once; there is nothing to draw"
         )
-    lines = coloured_lines(points, {name: look for name, look in _SIDES.items() if name in found}).encode(
+    looks = {name: look for name, look in _SIDES.items() if name in found}
+    lines = coloured_lines(points, looks, legend_at="right" if alone else "top").encode(
         x=alt.X("distance:Q", title="distance in rows", axis=alt.Axis(format="d", tickMinStep=1)),
         y=alt.Y(
             "influence:Q",
-            title="max-influence (nats)",
+            title=model.influence_in,
             scale=alt.Scale(type="log"),
             axis=alt.Axis(format="~g", values=[10.0**power for power in range(-5, 4)]),
         ),
     )
+    drawn: alt.LayerChart
+    if not alone:
+        drawn = styled(alt.layer(lines).properties(width=520, height=260), padding=8)
+        return drawn
     title = alt.TitleParams(
         "Influence of a row on rows at a distance",
         subtitle=f"{rows_are}; infinite influences are not drawn",
     )
-    drawn: alt.LayerChart = styled(alt.layer(lines).properties(width=560, height=360, title=title))
+    drawn = styled(alt.layer(lines).properties(width=560, height=360, title=title))
     return drawn
 
 
 def _either_side(found: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
     """The influences on one row as one line where later and earlier rows are alike, as far as a picture can show."""
+    if "one row later" not in found:
+        return dict(found)
     later, earlier = found["one row later"], found["one row earlier"]
     if not np.allclose(later, earlier, rtol=1e-3, atol=_LEAST_INFLUENCE / 10.0):
         return dict(found)

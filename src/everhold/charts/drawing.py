@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from everhold.charts import svg_text
-from everhold.charts.dependence import influence_chart
+from everhold.charts.dependence import portrait_of
 from everhold.charts.studies import answers_chart, budget_chart, estimates_chart, gates_chart
 from everhold.dependence import dependence_from_dict
 from everhold.planning import plan
@@ -20,17 +20,25 @@ from everhold.planning import plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from everhold.dependence import DependenceModel
+
 __all__ = ["DRAWINGS", "drawn", "main"]
 
 DRAWINGS: Mapping[str, Callable[..., Any]] = {
     "answers": answers_chart,
     "budget": budget_chart,
+    "dependence": lambda model: _portrayed(dependence_from_dict(model)),
     "estimates": estimates_chart,
     "gates": gates_chart,
-    "influence": lambda dependence: influence_chart(dependence_from_dict(dependence)),
     "plan": lambda against, **wish: plan(**wish).chart(against),
 }
 """What can be drawn, by name: functions of plain data."""
+
+
+def _portrayed(model: DependenceModel) -> Any:
+    portrait = portrait_of(model)
+    return None if portrait is None else portrait.draw()
+
 
 _OWN_STYLE = re.compile("<style>.*?</style>", re.DOTALL)
 """Of a picture that stands alone; in a page, the page says how it looks."""

@@ -26,6 +26,7 @@ __all__ = [
     "ModelOption",
     "NameArgument",
     "StorageArgument",
+    "StorageHereArgument",
     "address_of",
     "model_from",
     "opened",
@@ -43,6 +44,13 @@ StorageArgument = Annotated[
         metavar="STORAGE",
         help=f"A path or URL, such as flights.db, or https://HOST of a service; left out with {STORAGE_VARIABLE} or "
         f"{ADDRESS_VARIABLE} set.",
+    ),
+]
+StorageHereArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="STORAGE",
+        help=f"A path or URL, such as flights.db, where the sealed rows are; left out with {STORAGE_VARIABLE} set.",
     ),
 ]
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The holdout's name.")]

@@ -258,7 +258,7 @@ def _leakage(model: DependenceModel, rows: int) -> float:
 def _draw_description(
     model: DependenceModel, path: Path, *, rows: int | None, queries: int | None, overfits: int
 ) -> None:
-    from everhold.charts.dependence import correlation_chart, influence_chart
+    from everhold.charts.dependence import correlation_chart, influence_chart, portrait_of
 
     if queries is not None:
         if rows is None:
@@ -268,14 +268,19 @@ def _draw_description(
             radii, path, "Radius against correlation", "Half-width for all answers at once; chains of two states."
         )
         return
-    drawn = influence_chart(model)
-    if drawn is None:
+    reach = influence_chart(model)
+    if reach is not None:
+        caption = f"What one row says of another, by the distance between them: {model.influence_in}."
+        save_picture(reach, path, "Influence against distance", caption)
+        return
+    portrait = portrait_of(model)
+    drawn = None if portrait is None else portrait.draw()
+    if portrait is None or drawn is None:
         raise Misuse(
-            f"there is no picture of influence for the kind {model.kind!r}; expected a Markov chain; "
-            "give --rows and --queries for the picture of radius"
+            f"there is no picture of the kind {model.kind!r} as it is; expected groups with sizes, a series or a "
+            "network; give --rows and --queries for the picture of radius"
         )
-    caption = "How much a row changes the odds of rows at a distance (natural logarithm)."
-    save_picture(drawn, path, "Influence against distance", caption)
+    save_picture(drawn, path, portrait.title, portrait.caption)
 
 
 def save_picture(drawn: alt.TopLevelMixin, path: Path, title: str, caption: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened_here
+from everhold.cli.arguments import FormatOption, NameArgument, StorageHereArgument, opened_here
 from everhold.cli.output import Format, note, show_list
 
 __all__ = ["register"]
@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
     app.command()(diagnose)
 
 
-def diagnose(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+def diagnose(storage: StorageHereArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
     """Look for rows that depend on each other more than declared; reads training rows only.
 
     Example:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, address_of, opened_here, place_of
+from everhold.cli.arguments import (
+    FormatOption,
+    NameArgument,
+    StorageArgument,
+    StorageHereArgument,
+    address_of,
+    opened_here,
+    place_of,
+)
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.holdouts import show_transcript
 from everhold.cli.output import Format, show_record
@@ -54,7 +62,7 @@ def show(storage: StorageArgument, name: NameArgument = None, form: FormatOption
 
 @group.command()
 def spent(
-    storage: StorageArgument,
+    storage: StorageHereArgument,
     name: NameArgument = None,
     *,
     delta: Annotated[float, typer.Option(help="The delta at which epsilon is stated, between 0 and 1.")] = 1e-6,
@@ -85,7 +93,7 @@ def spent(
 
 @group.command()
 def verify(
-    storage: StorageArgument,
+    storage: StorageHereArgument,
     name: NameArgument = None,
     *,
     certificate: Annotated[
@@ -118,7 +126,7 @@ def verify(
 
 
 @group.command()
-def recover(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+def recover(storage: StorageHereArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
     """Continue with a database that was set back: what it has lost counts as spent.
 
     Example:

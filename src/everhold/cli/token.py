@@ -6,6 +6,7 @@ import contextlib
 import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -13,11 +14,13 @@ from everhold.cli.arguments import FormatOption, StorageArgument, address_of, op
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.cli.serve import service_package
+from everhold.wire.addresses import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from everhold.service.people import People
+    from everhold.wire.connection import Connection
 
 __all__ = ["register"]
 
@@ -62,6 +65,7 @@ def create(
     Examples:
       everhold token create flights.db reports --holdout flights --questions 200
       everhold token create flights.db steward --role steward --days 30
+      everhold token create https://holdout.example owls --holdout contest
 
     Roles: a steward seals rows, sees everything and signs; an analyst asks, and
     spends the allotment of this name; a viewer sees what is public of a holdout.
@@ -80,20 +84,19 @@ def create(
         raise Misuse("an allotment needs an analyst and the holdouts; expected --role analyst and --holdout NAME")
     if charges is not None and questions is None:
         raise Misuse("a limit of charges needs one of questions; expected --questions, too")
-    with _people(storage) as people:
-        for each in holdout or ():
-            with opened(storage, each) as found, arguments_checked():
-                if questions is not None:
-                    found.allot(name, questions=questions, charges=charges)
-        made = people.make(service_package().Role(role), name, holdouts=holdout, days=days, by=_HERE)
-        _write(people, "make a token", of=made.token.id, role=role.value)
-    show_record({**_told(made.token.to_dict()), "secret": made.secret}, form)
+    part = None if questions is None else {"questions": questions, "charges": charges}
+    with _tokens(storage) as tokens:
+        made = tokens.make(name, role=role.value, holdouts=holdout, days=days, part=part)
+    show_record(_told(made), form)
     note("the secret is printed this once and is kept nowhere")
 
 
 @group.command(name="list")
 def list_tokens(
-    storage: Annotated[str | None, typer.Argument(metavar="STORAGE", help="A path or URL, such as flights.db.")] = None,
+    storage: Annotated[
+        str | None,
+        typer.Argument(metavar="STORAGE", help="A path or URL, such as flights.db, or https://HOST of a service."),
+    ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Print all tokens, newest first, without their secrets.
@@ -106,9 +109,8 @@ def list_tokens(
       4  no such storage
       7  the ledger was altered
     """
-    with _people(storage_of(storage)) as people:
-        moment, said = people.records.clock(), service_package().said_of
-        rows = [{**token.to_dict(), "state": said(token, moment)} for token in people.all()]
+    with _tokens(storage_of(storage)) as tokens:
+        rows = tokens.all()
     show_list([_told(row) for row in rows], COLUMNS, form, document=rows)
 
 
@@ -127,41 +129,99 @@ def revoke(
 
     Exit codes:
       0  revoked
-      2  there is no such token
-      4  no such storage
+      2  there is no such token in the storage
+      4  no such storage, or no such token of the service
       7  the ledger was altered
     """
     storage, identifier = place_of(storage, token)
-    with _people(storage) as people:
-        revoked = people.revoke(identifier)
-        if revoked is None:
-            raise Misuse(f"there is no token {identifier!r}; expected an id of 'everhold token list'")
-        _write(people, "revoke a token", of=identifier)
-    show_record(_told(revoked.to_dict()), form)
+    with _tokens(storage) as tokens:
+        revoked = tokens.revoke(identifier)
+    show_record(_told(revoked), form)
 
 
 _HERE = "command line"
 
 
 @contextlib.contextmanager
-def _people(storage: str) -> Iterator[People]:
-    """The tokens of a storage that is there."""
-    service = service_package()
-    people = service.people_of(address_of(storage), create=False)
+def _tokens(storage: str) -> Iterator[_Here | _There]:
+    """The tokens of a storage that is there, or of a service."""
+    if is_address(storage):
+        from everhold.wire.connection import Connection
+
+        with arguments_checked(), Connection(storage) as connection:
+            yield _There(connection)
+        return
+    people = service_package().people_of(address_of(storage), create=False)
     try:
-        yield people
+        yield _Here(storage, people)
     finally:
         people.records.database.close()
 
 
+class _Here:
+    """The tokens of a storage on this machine: whoever administers it needs none."""
+
+    def __init__(self, storage: str, people: People) -> None:
+        self._storage, self._people = storage, people
+
+    def all(self) -> list[dict[str, Any]]:
+        """The newest first."""
+        moment, said = self._people.records.clock(), service_package().said_of
+        return [{**token.to_dict(), "state": said(token, moment)} for token in self._people.all()]
+
+    def make(
+        self, name: str, *, role: str, holdouts: list[str] | None, days: float | None, part: dict[str, Any] | None
+    ) -> dict[str, Any]:  # fmt: skip
+        """One with its secret; an allotment of each holdout comes first."""
+        for each in holdouts or ():
+            with opened(self._storage, each) as found, arguments_checked():
+                if part is not None:
+                    found.allot(name, **part)
+        made = self._people.make(service_package().Role(role), name, holdouts=holdouts, days=days, by=_HERE)
+        self._write("make a token", of=made.token.id, role=role)
+        return {**made.token.to_dict(), "secret": made.secret}
+
+    def revoke(self, identifier: str) -> dict[str, Any]:
+        """The token as it is now."""
+        revoked = self._people.revoke(identifier)
+        if revoked is None:
+            raise Misuse(f"there is no token {identifier!r}; expected an id of 'everhold token list'")
+        self._write("revoke a token", of=identifier)
+        return revoked.to_dict()
+
+    def _write(self, act: str, **facts: str) -> None:
+        """Into the log of acts, as the service does it."""
+        row = {
+            "at": service_package().stamp(self._people.records.clock()), "request": "", "name": _HERE, "token": "",
+            "act": act, "holdout": None, "outcome": "done", "facts": json.dumps(facts, sort_keys=True),
+        }  # fmt: skip
+        service_package().AuditLog(self._people.records).insert([row])
+
+
+class _There:
+    """The tokens of a service that a steward's token reaches."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def all(self) -> list[dict[str, Any]]:
+        """The newest first."""
+        found: list[dict[str, Any]] = self._connection.get("/tokens")["tokens"]
+        return found
+
+    def make(
+        self, name: str, *, role: str, holdouts: list[str] | None, days: float | None, part: dict[str, Any] | None
+    ) -> dict[str, Any]:  # fmt: skip
+        """One with its secret, and an allotment of each holdout."""
+        allotments = {} if part is None else dict.fromkeys(holdouts or (), part)
+        wish = {"name": name, "role": role, "holdouts": holdouts, "days": days, "allotments": allotments}
+        return self._connection.send("POST", "/tokens", wish, once=True)
+
+    def revoke(self, identifier: str) -> dict[str, Any]:
+        """The token as it is now."""
+        return self._connection.send("DELETE", f"/tokens/{quote(identifier, safe='')}", {}, once=True)
+
+
 def _told(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "holdouts": "all" if row["holdouts"] is None else ", ".join(row["holdouts"])}
-
-
-def _write(people: People, act: str, **facts: str) -> None:
-    """Into the log of acts, as the service does it."""
-    row = {
-        "at": service_package().stamp(people.records.clock()), "request": "", "name": _HERE, "token": "", "act": act,
-        "holdout": None, "outcome": "done", "facts": json.dumps(facts, sort_keys=True),
-    }  # fmt: skip
-    service_package().AuditLog(people.records).insert([row])
+    shown = {name: value for name, value in row.items() if name != "note"}
+    return {**shown, "holdouts": "all" if row["holdouts"] is None else ", ".join(row["holdouts"])}

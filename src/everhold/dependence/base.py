@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DependenceModel", "LeakageCurve", "RowClass", "RowStructure", "SeriesFacts", "Spread", "require_rows"]
+__all__ = [
+    "DependenceModel", "LeakageCurve", "Links", "RowClass", "RowStructure", "SeriesFacts", "Spread", "require_rows",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,21 @@ class SeriesFacts:
     training_step: float | None = None
     apart: float | None = None
     least_step: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Which rows are drawn with a line between them: those that tell about each other whatever else is known.
+
+    Attributes:
+        places: Number of dots, a row or a latent node each.
+        lines: Pairs of dots, from 0.
+        latent: Dots that are no rows.
+    """
+
+    places: int
+    lines: tuple[tuple[int, int], ...] = ()
+    latent: frozenset[int] = frozenset()
 
 
 class RowStructure(Protocol):
@@ -89,6 +106,7 @@ class DependenceModel(ABC):
         how_to_tell: Sentences that say when the assumption is wrong, how to check it, and what to do then.
         entries: All that the plain data may hold besides the kind, each with what it is in words.
         value_words: Entry and value, where a value has words of its own.
+        influence_in: What lines of `influences` are, with their unit.
         holds_given_features: Whether labels depend on each other as declared when all features are known.
         binomial_tails: Whether averages have the exact binomial-KL tails of independent rows, not only Hoeffding's.
     """
@@ -101,6 +119,7 @@ class DependenceModel(ABC):
     how_to_tell: ClassVar[tuple[str, ...]]
     entries: ClassVar[Mapping[str, str]]
     value_words: ClassVar[Mapping[tuple[str, str], str]] = {}
+    influence_in: ClassVar[str] = "max-influence (nats)"
     holds_given_features: ClassVar[bool] = False
     binomial_tails: ClassVar[bool] = False
 
@@ -196,6 +215,21 @@ class DependenceModel(ABC):
         Raises:
             DependenceError: If the model says too little.
         """
+        return None
+
+    def links(self, most: int) -> Links | None:
+        """What is drawn of single rows and the lines between them.
+
+        Args:
+            most: The most dots that can be told apart.
+
+        Returns:
+            None where no lines can be drawn between rows, or there are too many.
+        """
+        return None
+
+    def independent_sets(self) -> Mapping[int, int] | None:
+        """Rows of a set to the number of such sets, whose rows are independent of each other; None where unknown."""
         return None
 
 

@@ -128,6 +128,10 @@ class Groups(DependenceModel):
         """The quilt of a row is empty and its group is nearby: ``k / epsilon`` for the largest group."""
         return self._known()[-1][0] / epsilon
 
+    def independent_sets(self) -> Mapping[int, int] | None:
+        """The sizes of the groups, once they are known."""
+        return dict(self.counts) or None
+
     @property
     def group_column(self) -> str | None:
         """The column of the groups."""

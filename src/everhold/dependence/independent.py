@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from everhold.dependence.base import DependenceModel, require_rows
+from everhold.dependence.base import DependenceModel, Links, require_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from everhold.privacy.curves import PrivacyCurve
 
 __all__ = ["Independent"]
+
+_SHOWN = 24  # rows of a picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,10 @@ class Independent(DependenceModel):
     def bayesian_price(self, epsilon: float, rows: int) -> float:
         """No other row is nearby and none is influenced: differential privacy is Bayesian differential privacy."""
         return 1.0 / epsilon
+
+    def links(self, most: int) -> Links:
+        """Some rows, and no line."""
+        return Links(min(most, _SHOWN))
 
     def describe(self) -> str:
         """The assumption in one plain sentence."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, Unavailable
 from everhold.ledger.database import Database
 from everhold.ledger.faults import is_busy
 from everhold.private_files import create_private, make_private
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SQLite"]
 
 _SECONDS_BETWEEN_TRIES = 0.02
+_FILE = "file"
 
 
 class SQLite(Database):
@@ -61,15 +62,37 @@ class SQLite(Database):
             max_overflow=-1,  # a thread waits for other writers in SQLite, with its clear error, not for a connection
             hide_parameters=True,
         )
-        patience = self.patience
+        patience, path = self.patience, self.path
 
         @sa.event.listens_for(engine, "connect")
-        def prepare(connection: sqlite3.Connection, _record: object) -> None:
+        def prepare(connection: sqlite3.Connection, record: sa.pool.ConnectionPoolEntry) -> None:
+            record.info[_FILE] = _identity(path)
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = FULL")
             _use_write_ahead_log(connection, patience)
 
+        @sa.event.listens_for(engine, "checkout")
+        def look(_: sqlite3.Connection, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
+            if record.info[_FILE] != _identity(path):  # what is written to the old one would be lost with it
+                raise sa.exc.DisconnectionError
+
         return engine
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Which file it is, whatever its name.
+
+    Raises:
+        Unavailable: If it is gone; a connection would make an empty one.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        raise Unavailable(
+            f"the ledger's file {path.name!r} is gone; expected it where it was when it was opened; put it back; "
+            "nothing was answered or charged"
+        ) from None
+    return found.st_dev, found.st_ino
 
 
 def _create_private(path: Path) -> None:

@@ -127,7 +127,7 @@ class BodyLimit:
             return
         declared = headers.get("content-length", "0")
         if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
-            await body.refusal(413)(scope, receive, send)
+            await body.refusal(413, most)(scope, receive, send)  # nobody is known yet
             return
         with contextlib.suppress(_Stopped):  # whether or not somebody caught it on its way
             await self.app(scope, body.receive, body.send)
@@ -183,9 +183,9 @@ class _Body:
         self.started = True
         await self._send(message)
 
-    def refusal(self, status: int) -> ASGIApp:
+    def refusal(self, status: int, at_most: int | None = None) -> ASGIApp:
         """What is told instead; the rest of the body is not read, so the connection ends."""
-        most = f"{self._at_most():,} bytes"
+        most = f"{self._at_most() if at_most is None else at_most:,} bytes"
         said = {
             400: (
                 "AmbiguousBody", "the request says the length of its body and that it comes in chunks, so that a proxy "

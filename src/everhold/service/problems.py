@@ -23,6 +23,16 @@ __all__ = ["PROBLEM", "Problems", "add_problems", "problem"]
 PROBLEM = "application/problem+json"
 _RETRY = 2  # seconds
 _MOST_PLACES, _LONGEST_PLACE = 20, 100
+_OF_HTTP = {
+    404: (
+        "NoSuchAddress", "there is nothing at this address; expected one that /api/v1/docs lists, or a page of the "
+        "service; nothing was changed or charged",
+    ),
+    405: (
+        "NoSuchMethod", "this cannot be done at this address; expected one of the methods in the header Allow, as "
+        "/api/v1/docs lists them; nothing was changed or charged",
+    ),
+}  # fmt: skip
 _UNEXPECTED = (
     "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
     "charged is in the ledger; ask the same again: what was answered already is free"
@@ -103,7 +113,7 @@ def _malformed(_: Request, fault: Exception) -> JSONResponse:
 
 def _of_http(_: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, HTTPException)
-    response = problem(fault.status_code, "HTTPError", str(fault.detail))
+    response = problem(fault.status_code, *_OF_HTTP.get(fault.status_code, ("HTTPError", str(fault.detail))))
     response.headers.update(fault.headers or {})
     return response
 

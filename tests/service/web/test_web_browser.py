@@ -9,12 +9,18 @@ from web_samples import chromium, model, rows, seal, serving, written
 from everhold.service.visitors import Role
 
 PAGES = (
-    "/holdouts", "/holdouts/new", "/holdouts/flights", "/holdouts/flights/ask", "/holdouts/flights/ask?kind=accuracy",
+    "/holdouts", "/seal", "/holdouts/flights", "/holdouts/flights/ask", "/holdouts/flights/ask?kind=accuracy",
     "/holdouts/flights/gates", "/holdouts/flights/certificate", "/holdouts/flights/unseal", "/holdouts/cup",
     "/holdouts/cup/submit", "/holdouts/cup/leaderboard", "/public/cup", "/plan", "/verify", "/tokens", "/audit",
     "/holdouts/nowhere",
 )  # fmt: skip
 WAIT = 40_000  # milliseconds, at most
+WATCHED = """() => {
+  window.said = [];
+  const box = document.querySelector(".uploading .said");
+  new MutationObserver(() => window.said.push(box.textContent)).observe(box, {childList: true});
+}"""
+"""Keeps what an upload says while it goes on."""
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +150,10 @@ def test_a_team_hands_in_and_everybody_sees_where_it_stands_once_that_is_publish
         page.get_by_role("button", name="Check the file only").click()
         page.get_by_role("heading", name="The format is right").wait_for()  # and the file is still chosen
         page.get_by_label("your own guess of the score").fill("0.95")
+        page.evaluate(WATCHED)
         page.get_by_role("button", name="Hand in").click()
         page.get_by_role("heading", name="Received").wait_for()
+        assert "Sent. It is being checked." in page.evaluate("window.said")
         assert "Submission 1 of 4" in page.locator("#answer").inner_text()
         page.get_by_role("link", name="To the leaderboard").click()
         assert page.locator("td.team").all_inner_texts()[0] == "larks"

@@ -4,10 +4,13 @@ import re
 from html.parser import HTMLParser
 from importlib.resources import files
 
+import holdout_samples as samples
 import pytest
+import service_samples
 from door_samples import ADDRESS, bearing, log_in, make, token, visiting
 from web_samples import HOSTILE, SECRET, model, rows, seal, written
 
+from everhold import GuessAndCheck, Thresholdout
 from everhold.service.visitors import Role, Visitor
 from everhold.service.web.views import View
 
@@ -17,7 +20,7 @@ ALL = (
     "/holdouts/cup/leaderboard", "/verify",
 )  # fmt: skip
 ANALYSTS = ("/holdouts/flights/ask", "/holdouts/flights/ask?kind=choose", "/holdouts/cup/submit")
-STEWARDS = ("/holdouts/new", "/holdouts/flights/unseal", "/holdouts/cup/unseal", "/tokens", "/audit")
+STEWARDS = ("/seal", "/holdouts/flights/unseal", "/holdouts/cup/unseal", "/tokens", "/audit")
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +111,45 @@ def test_analysts_see_their_own_answers_viewers_none_stewards_all(see):
     assert asked == {Role.STEWARD: [True] * 3, Role.ANALYST: [False, True, False], Role.VIEWER: [False] * 3}
     assert ["ben" in page for page in everybody.values()] == [True, False, False]
     assert ["chart-answers" in page for page in everybody.values()] == [True, True, False]
+
+
+def test_a_holdout_that_cannot_be_opened_keeps_nobody_from_the_others(tmp_path):
+    service_samples.seal(tmp_path, "whole")
+    service_samples.seal(tmp_path, "broken", holdout=service_samples.rows(5), training=service_samples.rows(6))
+    next((tmp_path / "study.rows").glob("broken-*/steward.key")).unlink()
+    app = make(service_samples.storage(tmp_path))
+    with visiting(app, token(app, Role.VIEWER)) as client:
+        answer = client.get("/holdouts", headers=HTML)
+    assert answer.status_code == 200
+    assert "It cannot be opened" in answer.text
+    assert answer.text.count("<progress") == 2  # those of the other one
+    assert ["/holdouts/whole" in answer.text, "/holdouts/broken" in answer.text] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        (Thresholdout(threshold=0.1, threshold_scale=0.02, comparison_scale=0.02, answer_scale=0.02, overfits=5,
+                      rows=samples.ROWS, queries=50), "the threshold, beyond which an estimate is corrected"),
+        (GuessAndCheck(rows=samples.ROWS, queries=50, overfits=5, tolerance=0.2, grid=10), "as wide as the promise"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")  # of so few rows
+def test_training_estimates_have_the_band_within_which_they_were_to_be_right(tmp_path, mechanism, said):
+    service_samples.seal(tmp_path, mechanism=mechanism, allot=(), allow_vacuous=True)
+    with service_samples.opened(tmp_path) as holdout:
+        holdout.ask("delay > 15")
+        status = holdout.status()
+        view = View(holdout, status, Visitor(Role.STEWARD, "grace"), holdout)
+        sketch = view.sketches()["estimates"]
+        assert said in sketch.caption
+        assert sketch.facts()["band"] == (0.1 if isinstance(mechanism, Thresholdout) else status["radius"])
+
+
+def test_what_is_assumed_of_the_rows_has_a_picture_for_everybody_who_sees_the_promise(see):
+    for role in Role:
+        assert "Which rows tell about each other" in see("/holdouts/flights", role).text
+        assert see("/holdouts/flights/pictures/dependence", role).status_code == 200
 
 
 def test_pictures_are_as_private_as_what_they_are_drawn_from(see):
@@ -217,16 +259,16 @@ def test_a_team_hands_in_under_its_own_name_alone(send, tmp_path):
     assert "<b>0.8</b>" in received.text
 
 
-def test_rows_are_sealed_whatever_their_files_are_called(send, see, tmp_path):
+def test_rows_are_sealed_whatever_they_and_their_files_are_called(send, see, tmp_path):
     given = [
         (part, ("../../../etc/passwd\0.csv", written(tmp_path / f"{part}.csv", rows(seed)).read_bytes(), "text/csv"))
         for part, seed in (("holdout", 7), ("training", 8))
     ]
-    fields = {"name": "spring", "label": "late", "queries": "40", "overfits": "3", "confidence": "95"}
-    assert "expected a number" in send("/holdouts/new", {**fields, "queries": "x"}, files=given).text
-    answer = send("/holdouts/new", fields, files=given)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/holdouts/spring")
-    assert "40 questions" in see("/holdouts/spring").text
+    fields = {"name": "new", "label": "late", "queries": "40", "overfits": "3", "confidence": "95"}
+    assert "expected a number" in send("/seal", {**fields, "queries": "x"}, files=given).text
+    answer = send("/seal", fields, files=given)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/holdouts/new")
+    assert "40 questions" in see("/holdouts/new").text
 
 
 def test_a_competition_is_public_only_once_its_steward_says_so(app, send):

@@ -7,6 +7,7 @@ import json
 import math
 import operator
 from abc import abstractmethod
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
-from everhold.dependence.base import DependenceModel, LeakageCurve, require_rows
+from everhold.dependence.base import DependenceModel, LeakageCurve, Links, require_rows
 from everhold.dependence.networks import files as network_files
 from everhold.dependence.networks.bounds import (
     NetworkParts,
@@ -199,6 +200,19 @@ class Network(DependenceModel):
         for name, label in zip(self.names, self.graph.components().tolist(), strict=True):
             found.setdefault(label, []).append(name)
         return tuple(tuple(names) for names in found.values())
+
+    def links(self, most: int) -> Links | None:
+        """Nodes and the lines of the moral graph, if they are not too many."""
+        if len(self.names) > most:
+            return None
+        lines = tuple((int(first), int(second)) for first, second in self.graph.edges)
+        return Links(len(self.names), lines, frozenset(self.latent))
+
+    def independent_sets(self) -> Mapping[int, int]:
+        """How many rows the connected components have."""
+        hidden = {self.names[node] for node in self.latent}
+        rows = (sum(name not in hidden for name in component) for component in self.components)
+        return Counter(filter(None, rows))
 
     @cached_property
     def _parts(self) -> NetworkParts:

@@ -18,6 +18,8 @@ from everhold.errors import DependenceError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from numpy.typing import NDArray
+
     from everhold.dependence.base import RowStructure
     from everhold.dependence.series.coupling import Coupling
 
@@ -60,6 +62,7 @@ class GaussianAR1(SeriesModel):
         "If it is wrong, the intervals may be too narrow. Remove season and trend first, or declare stretches of time "
         "as groups.",
     )
+    influence_in: ClassVar[str] = "correlation, at most"
     entries: ClassVar[Mapping[str, str]] = {
         **SeriesModel.entries,
         "correlation": "correlation of neighbouring rows",
@@ -163,6 +166,10 @@ class GaussianAR1(SeriesModel):
                 f"the column {self.state!r} of the state holds no numbers; expected a continuous column; for classes "
                 "use MarkovChain"
             )
+
+    def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]]:
+        """How rows are correlated at a distance, at most; the max-influence of normal values is infinite."""
+        return self.rows_are, {"one row, either side": abs(self.correlation) ** np.arange(1.0, distances + 1.0)}
 
     def describe(self) -> str:
         """The assumption in one plain sentence."""

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from everhold.errors import QueryRejected
+from everhold.errors import EverholdError, QueryRejected
 from everhold.questions import KINDS, Form
 from everhold.service.api.contract import (
     Asking,
@@ -62,6 +63,10 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _ANSWER = {
     "result": "answer", "value": 0.2381, "low": 0.22, "high": 0.2566, "source": "holdout", "charged": 1,
     "remaining": {"questions": 997, "overfits": 9}, "question": "5a0c...", "repeated": False, "warnings": [],
+}  # fmt: skip
+_ROW = {
+    "sequence": 7, "asked_at": "2026-01-31T12:00:00.000000+00:00", "question": "5a0c...", "asked": "mean of delay > 15",
+    "value": 0.2381, "low": 0.22, "high": 0.2566, "source": "holdout", "charged": 1,
 }  # fmt: skip
 
 Guess = Annotated[
@@ -231,6 +236,52 @@ def transcript(
     )
     aside = {"Content-Disposition": f'attachment; filename="{name}.transcript.{form.value}"'}
     return Response(content, media_type=kind, headers=aside)
+
+
+class AnswerNotFound(EverholdError, LookupError):
+    """There is no such answer, or it is not for whoever asks."""
+
+    exit_code = 4
+    http_status = 404
+
+
+@router.get(
+    "/answers", summary="The latest answers",
+    responses={200: said("The answers, the newest first.", {"answers": [_ROW], "next": None, "warnings": []}),
+               **refusals(404, 409)},
+)  # fmt: skip
+def answers(
+    name: HoldoutName, visitor: Analyst, holdouts: Holdouts,
+    before: Annotated[int | None, Query(ge=1, le=2**53, description="Only answers with a smaller `sequence`.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="The most answers.")] = 100,
+) -> JSONResponse:  # fmt: skip
+    """The latest answers in the units in which they were asked: a steward sees all, an analyst what was new of theirs.
+
+    `next` is the value of `before` for the next page.
+    """
+    holdout = holdouts.asked_by(name, visitor)
+    rows = [row for row in holdout.transcript().rows if before is None or row["sequence"] < before]
+    latest = rows[: -limit - 1 : -1]
+    following = latest[-1]["sequence"] if len(latest) < len(rows) else None
+    return result({"answers": holdout.in_units(latest), "next": following})
+
+
+@router.get(
+    "/answers/{sequence}", summary="One answer",
+    responses={200: said("The answer.", {**_ROW, "warnings": []}), **refusals(404, 409)},
+)  # fmt: skip
+def one_answer(
+    name: HoldoutName, visitor: Analyst, holdouts: Holdouts,
+    sequence: Annotated[int, PathParameter(ge=1, le=2**53, description="Its number in the ledger.", examples=[7])],
+) -> JSONResponse:  # fmt: skip
+    """One answer by its number, as a webhook tells it."""
+    holdout = holdouts.asked_by(name, visitor)
+    rows = [row for row in holdout.transcript().rows if row["sequence"] == sequence]
+    if not rows:
+        raise AnswerNotFound(
+            f"there is no answer {sequence} for you; expected a 'sequence' of GET .../answers; nothing was charged"
+        )
+    return result(holdout.in_units(rows)[0])
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:

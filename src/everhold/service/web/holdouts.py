@@ -15,8 +15,8 @@ from everhold.sealing.competition import FEEDBACK, METRICS
 from everhold.service.api.contract import HoldoutName, warned_of
 from everhold.service.api.holdouts import Settings, listed, seal
 from everhold.service.audit import noted
-from everhold.service.open_holdouts import Holdouts
-from everhold.service.visitors import Steward, Viewer
+from everhold.service.open_holdouts import Holdouts, OpenHoldouts
+from everhold.service.visitors import Steward, Viewer, Visitor
 from everhold.service.web.forms import ENDINGS, Fields, Form
 from everhold.service.web.pictures import Gallery, Pictures, Sketch
 from everhold.service.web.published import Published
@@ -39,18 +39,25 @@ def home(_: Viewer) -> Response:
 
 @router.get("/holdouts")
 def every_holdout(request: Request, holdouts: Holdouts, visitor: Viewer) -> Response:
-    """All holdouts that a visitor may see."""
-    views = [View.of(holdouts, each["name"], visitor) for each in listed(holdouts, visitor)]
-    return page(request, "holdouts.html", views=views)
+    """All holdouts that a visitor may see; one that cannot be opened says so, and keeps nobody from the others."""
+    cards = [_card(holdouts, each["name"], visitor) for each in listed(holdouts, visitor)]
+    return page(request, "holdouts.html", cards=cards)
 
 
-@router.get("/holdouts/new")
+def _card(holdouts: OpenHoldouts, name: str, visitor: Visitor) -> dict[str, Any]:
+    try:
+        return {"name": name, "view": View.of(holdouts, name, visitor), "fault": ""}
+    except EverholdError as fault:
+        return {"name": name, "view": None, "fault": fault.message}
+
+
+@router.get("/seal")
 def new_holdout(request: Request, _: Steward) -> Response:
     """The form for a new one."""
     return _form(request, Fields())
 
 
-@router.post("/holdouts/new")
+@router.post("/seal")
 def create(request: Request, holdouts: Holdouts, visitor: Steward, fields: Form) -> Response:
     """Seal rows."""
     try:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from everhold.charts.dependence import portrait_of
 from everhold.charts.studies import MOST_DRAWN, SOURCES, drawable
 from everhold.dependence import Independent
 from everhold.display import at_most
-from everhold.errors import DependenceError, QueryRejected
+from everhold.errors import QueryRejected
 from everhold.ledger.gates import VERDICTS
 from everhold.service.api.holdouts import status_for
 from everhold.service.visitors import Role
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SAID_OF", "View"]
 
-_DISTANCES = 40
 _SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate")
 _WORDS = {"overfits": "surprises"}
 
@@ -138,12 +138,11 @@ class View:
             yield self._answers(drawn)
         if any(row["estimate"] is not None for row in drawn):
             yield self._estimates([row for row in drawn if row["estimate"] is not None])
-        if self._influences:
+        portrait = portrait_of(self.whole.mechanism.dependence)
+        if portrait is not None:
             yield Sketch(
-                "influence", "How far rows reach", "Influence of a row on rows at a distance, in nats, on a "
-                f"logarithmic scale, for distances from 1 to {_DISTANCES}.",
-                "What one row says of another falls with the distance between them.",
-                lambda: {"dependence": self.status["dependence"]},
+                "dependence", portrait.title, portrait.alt, portrait.caption,
+                lambda: {"model": self.whole.mechanism.dependence.to_dict()},
             )  # fmt: skip
 
     def _budget(self) -> Sketch:
@@ -180,9 +179,8 @@ class View:
         )  # fmt: skip
 
     def _estimates(self, drawn: list[dict[str, Any]]) -> Sketch:
-        radius = self.status["radius"]
-        band = radius if radius is not None and radius < 0.5 else None
-        said = "" if band is None else f" The band is as wide as the promise: {at_most(band)} to either side."
+        band, what = self._band
+        said = "" if band is None else f" The band is {what}: {at_most(band)} to either side."
         confirmed = sum(row["source"] == "training" for row in drawn)
         return Sketch(
             "estimates", "Training estimates and answers",
@@ -193,11 +191,12 @@ class View:
         )  # fmt: skip
 
     @property
-    def _influences(self) -> bool:
-        try:
-            return self.whole.mechanism.dependence.influences(1) is not None
-        except DependenceError:
-            return False
+    def _band(self) -> tuple[float | None, str]:
+        """Half-width around an estimate that says something of it, and what; None where it would be the whole range."""
+        threshold, radius = self.whole.mechanism.confirms_within, self.status["radius"]
+        if threshold is not None and threshold < 0.5:
+            return threshold, "the threshold, beyond which an estimate is corrected, but for noise"
+        return (radius if radius is not None and radius < 0.5 else None), "as wide as the promise"
 
     @cached_property
     def dependence(self) -> dict[str, Any]:
