@@ -77,7 +77,7 @@ def everything(folder, rows, **more):
     return SimpleNamespace(asked=asked, batch=batch, verified=verified)
 
 
-def steps(folder, rows, **opening):
+def steps(folder, rows, training=OPEN, **opening):
     """A gate over groups, ratios, the same question after opening again, and the end of the study."""
     place, found = folder / "gate.db", []
     wish = {
@@ -87,7 +87,7 @@ def steps(folder, rows, **opening):
         "dependence": eh.Groups("home"),
         "allow_vacuous": True,
     }
-    with eh.Holdout.create(place, "gate", holdout=rows, training=OPEN, **wish) as holdout:
+    with eh.Holdout.create(place, "gate", holdout=rows, training=training, **wish) as holdout:
         gate = holdout.gate("accuracy", champion=1 - LABELS)
         found += [gate.challenge(1 - LABELS).promoted, gate.challenge(LABELS).promoted]
         found += [told(holdout, one) for one in ("x > 0", eh.ratio("x > 1", "x > 0"), eh.accuracy(LABELS))]
@@ -97,26 +97,45 @@ def steps(folder, rows, **opening):
     return found
 
 
+def confirmed(folder, rows, training=OPEN):
+    """What a mechanism that confirms guesses says to questions of all kinds."""
+    with eh.Holdout.create(
+        folder / "guesses.db", "guesses", holdout=rows, training=training, mechanism="guess_and_check", **WISH
+    ) as holdout:
+        several = [told(holdout, one) for kind in all_questions().values() for one in kind]
+        return several + [said(one) for one in holdout.ask_many([f"x > {cut / 20}" for cut in range(-3, 3)])]
+
+
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory):
     """What the embedded engine says."""
     folder = tmp_path_factory.mktemp("embedded")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", eh.EverholdWarning)
-        return everything(folder, pa.table(HOLDOUT)), steps(folder, pa.table(HOLDOUT))
+        rows = pa.table(HOLDOUT)
+        return everything(folder, rows), steps(folder, rows), confirmed(folder, rows)
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request, tmp_path):
-    """The rows in an engine."""
-    if request.param == "spark":
-        made = in_spark(request.getfixturevalue("spark"), tmp_path / "rows", HOLDOUT)
-    elif request.param == "clickhouse":
-        made = in_clickhouse(request.getfixturevalue("clickhouse"), tmp_path / "rows", HOLDOUT)
-    else:
-        made = in_postgres(request.getfixturevalue("postgres_database"), HOLDOUT)
+def tables_of_both(request, tmp_path):
+    """The sealed and the training rows in an engine."""
+    made, sides = [], {"study": HOLDOUT, "open_rows": OPEN}
+    for table, rows in sides.items():
+        if request.param == "spark":
+            made.append(in_spark(request.getfixturevalue("spark"), tmp_path / table, rows))
+        elif request.param == "clickhouse":
+            made.append(in_clickhouse(request.getfixturevalue("clickhouse"), tmp_path / table, rows, table))
+        else:
+            made.append(in_postgres(request.getfixturevalue("postgres_database"), rows, table))
     yield made
-    made.close()
+    for engine in made:
+        engine.close()
+
+
+@pytest.fixture
+def engine(tables_of_both):
+    """The sealed rows in an engine."""
+    return tables_of_both[0]
 
 
 def test_every_kind_of_question_is_asked():
@@ -124,11 +143,15 @@ def test_every_kind_of_question_is_asked():
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
-def test_one_line_changes_between_engines(engine, embedded, tmp_path, monkeypatch):
-    expected, way = embedded
+def test_one_line_changes_between_engines(engine, tables_of_both, embedded, tmp_path, monkeypatch):
+    expected, way, guessed = embedded
     found = everything(tmp_path, engine)
     monkeypatch.setattr(tables, "_check_conformance", lambda _: None)  # it was tried already, which takes a while
     assert found.asked == expected.asked
     assert found.batch == expected.batch
     assert found.verified.ok is expected.verified.ok is True
     assert steps(tmp_path, engine, engine=engine) == way
+    (tmp_path / "both").mkdir()
+    opened = tables_of_both[1]  # the training rows are in the engine as well
+    assert confirmed(tmp_path / "both", engine, opened) == guessed
+    assert steps(tmp_path / "both", engine, opened, engine=engine) == way
