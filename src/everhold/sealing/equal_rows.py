@@ -173,7 +173,8 @@ def telling_column(
         return None
     different = ", ".join(f"count(DISTINCT {quoted(name)})" for name in told)
     counts = connection.execute(f"SELECT {different} FROM training").fetchall()[0]
-    return max(told, key=dict(zip(told, counts, strict=True)).__getitem__)
+    most: str = max(zip(counts, told, strict=True))[1]
+    return most
 
 
 def _comparable(name: str, kind: str) -> str:

@@ -113,17 +113,23 @@ def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapp
         IntegrityError: If it has other columns, or more or fewer rows, or is not there.
         Unavailable: If the engine cannot be reached.
     """
+    fault = None
     try:
         table = engine.beside(str(facts["table"])).pinned(facts)
-        found = "columns" if table.columns() != columns else "number of rows"
-        ((rows,),) = table.rows(f"SELECT count(*) FROM {table.source} AS t")
+        if table.columns() != columns:
+            fault = "its columns differ"
+        elif (rows := _count(table)) != facts["rows"]:
+            fault = f"it has {rows:,} rows"
     except (HoldoutRejected, QueryRejected):
-        found, rows = "place", None
-    if found != "number of rows" or int(rows) != facts["rows"]:
+        fault = "it cannot be read, or is no plain table"
+    if fault is not None:
         raise IntegrityError(
-            f"the training table {facts['table']!r} is not the one that was there when the rows were sealed: its "
-            f"{found} differs; expected {facts['rows']:,} rows in the same columns, in a plain table, because guesses "
-            "are made from all of them; bring them back, and add new ones to another table; no question is answered "
-            "until then, and nothing was charged"
+            f"the training table {facts['table']!r} is not the one that was there when the rows were sealed: {fault}; "
+            f"expected {facts['rows']:,} rows in the same columns, because guesses are made from all of them; bring "
+            "them back, and add new ones to another table; no question is answered until then, and nothing was charged"
         )
     return table
+
+
+def _count(table: Engine) -> int:
+    return int(table.rows(f"SELECT count(*) FROM {table.source} AS t")[0][0])
