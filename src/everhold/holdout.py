@@ -224,9 +224,10 @@ class Holdout:
             ValueError: If the settings contradict each other. Nothing was created.
 
         Warns:
-            DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`.
+            DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`. Or
+                if nothing is declared, and training rows that could show it stay in an engine.
         """
-        from everhold.diagnosis.diagnosis import diagnose_file, warn_of_dependence
+        from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence
 
         check_name(name)
         most_rows = check_most_rows(most_rows)
@@ -266,7 +267,9 @@ class Holdout:
             warn_of_weak_promise(made.mechanism)  # before anything is recorded: warnings may be errors
             if made.configuration["training_rows"]:
                 file = folder / TRAINING_FILE
-                drawn_from = drawn_from_rows(made.configuration)
+                drawn_from, copied = drawn_from_rows(made.configuration), made.configuration["training_rows"]
+                if drawn_from is not None and declared is None:
+                    warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart)
                 warn_of_dependence(
                     diagnose_file(
                         file, label=label, mechanism=made.mechanism, apart=made.apart, brief=True, drawn_from=drawn_from

@@ -13,7 +13,9 @@ from wire.wire_samples import LABELS, SEALED, TRAINING, questions
 import everhold as eh
 from everhold.certificate.verification import verify_certificate
 from everhold.questions import KINDS
-from everhold.sealing import tables
+from everhold.sealing import tables, training_tables
+from everhold.sealing.checks import TableSide
+from everhold.sealing.training_tables import rows_copied
 
 ENGINES = ["clickhouse", "postgresql", "spark"]
 WISH = {"label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5}
@@ -157,3 +159,23 @@ def test_one_line_changes_between_engines(engine, tables_of_both, embedded, tmp_
     opened = tables_of_both[1]  # the training rows are in the engine as well
     assert confirmed(tmp_path, engine, opened) == guessed
     assert steps(tmp_path, engine, opened, engine=engine) == way
+
+
+def test_what_is_copied_of_a_table(tables_of_both, monkeypatch):
+    monkeypatch.setattr(training_tables, "MOST_COPIED", ROWS // 4)
+    sealed, opened = tables_of_both
+    side = TableSide(opened, opened.columns(), len(OPEN["id"]), "training")
+    sealed.columns()
+
+    def copied(declared):
+        which = rows_copied(side, sealed, declared, row_id="id")
+        return [row_id for (row_id,) in opened.rows(f"SELECT t.id FROM {opened.source} AS t{which}")]
+
+    homes, ids = np.asarray(OPEN["home"]), np.asarray(OPEN["id"])
+    assert side.values("y") == sorted({float(label) for label in OPEN["y"]})
+    assert 0 < len(copied(eh.Independent())) < len(ids)
+    groups = copied(eh.Groups("home"))
+    assert groups == ids[np.isin(homes, homes[np.isin(ids, groups)])].tolist()
+    assert 0 < len(groups) < len(ids)
+    assert groups == copied(eh.Groups("home"))
+    assert set(copied(eh.GaussianAR1(0.1, order_by="id"))) == {*ids[: ROWS // 4].tolist()}

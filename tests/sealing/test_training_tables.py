@@ -13,6 +13,11 @@ from everhold.errors import DependenceError, HoldoutRejected, IntegrityError, Un
 from everhold.ledger import LedgerStore
 from everhold.sealing import staging as staging_module
 from everhold.sealing import training_tables
+from everhold.sealing.checks import TableSide
+from everhold.sealing.keys import StewardKey
+from everhold.sealing.structure import TableStructure
+from everhold.sealing.tables import staged_table
+from everhold.sealing.training_tables import rows_copied
 
 __all__ = ["tried_before"]
 
@@ -48,7 +53,7 @@ def few(monkeypatch):
 
 
 def created(folder, pond, **changed):
-    settings = {"label": "late", "row_id": "id", "queries": 50, "seed": 3, **changed}
+    settings = {"label": "late", "row_id": "id", "queries": 50, "seed": 3, "dependence": eh.Independent(), **changed}
     settings.setdefault("training", Pond(pond.file, "open"))
     return eh.Holdout.create(folder / "study.db", "flights", holdout=pond, **settings)
 
@@ -81,11 +86,9 @@ def told(holdout):
     "wish",
     [
         {"mechanism": "guess_and_check", "overfits": 5},
-        {"mechanism": "guess_and_check", "overfits": 5, "dependence": eh.Groups("home"), "allow_vacuous": True},
         {"mechanism": "privacy_budget"},
-        {"mechanism": "ladder", "allow_vacuous": True},
     ],
-    ids=["independent", "groups", "noise", "ladder"],
+    ids=["guesses", "noise"],
 )
 def test_a_table_of_training_rows_answers_as_a_file_of_them(tmp_path, pond, wish):
     answers = []
@@ -138,6 +141,12 @@ def _altered(document, path):
     return path
 
 
+@pytest.mark.usefixtures("few")
+def test_where_nothing_is_declared_a_sample_cannot_tell(tmp_path, pond):
+    with pytest.warns(eh.DependenceWarning, match=r"drawn one by one from 900, .* no value of 'home' is on both sides"):
+        created(tmp_path, pond, dependence=None).close()
+
+
 def test_whole_groups_are_copied(tmp_path, pond, few):
     wish = {"dependence": eh.Groups("home"), "queries": 5, "overfits": 1, "allow_vacuous": True}
     with created(tmp_path, pond, **wish) as holdout:
@@ -156,19 +165,20 @@ def test_groups_too_large_for_a_sample(tmp_path, pond, monkeypatch):
         created(tmp_path, pond, dependence=eh.Groups("home"), allow_vacuous=True)
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_the_nearest_stretch_of_a_series_is_copied(tmp_path, pond, few, side):
+def test_the_nearest_stretch_of_a_series_is_copied(pond, side):
     if side == "before":
         stirred(pond, "UPDATE open SET day = day - INTERVAL 20000 DAY")
-    wish = {"dependence": SERIES, "allow_vacuous": True}
-    with created(tmp_path, pond, row_id=None, **wish) as holdout:
-        ids = sorted(holdout._desk.training.table(["id"])["id"].tolist())
+    table = pond.beside("open")
+    which = rows_copied(TableSide(table, table.columns(), len(OPEN), "training"), pond, SERIES, row_id=None)
+    ids = sorted(row_id for (row_id,) in table.rows(f"SELECT id FROM {table.source} AS t{which}"))
     assert ids == (OPEN["id"].tolist()[-200:] if side == "before" else OPEN["id"].tolist()[:200])
 
 
 def test_rows_of_a_series_that_were_not_copied_count_for_the_gap(tmp_path, pond, few):
     stirred(pond, "UPDATE open SET day = TIMESTAMP '2020-02-01 12:00:00' WHERE id = 10890")
-    with pytest.raises(DependenceError, match="nothing was created"):
+    with pytest.raises(DependenceError, match=r"training rows lie among .*nothing was created"):
         created(tmp_path, pond, dependence=SERIES, allow_vacuous=True)
 
 
@@ -223,10 +233,6 @@ def test_a_value_that_most_rows_have_brings_no_more_of_them(tmp_path, pond):
 
 @pytest.mark.usefixtures("few")
 def test_a_column_that_is_apart_is_found_in_all_rows(tmp_path, pond):
-    from everhold.sealing.keys import StewardKey
-    from everhold.sealing.structure import TableStructure
-    from everhold.sealing.tables import staged_table
-
     def apart():
         wish = {"label": None, "row_id": "id", "most_rows": 9, "equal_rows": True, "training": pond.beside("open")}
         key = StewardKey.create(tmp_path / f"{len(list(tmp_path.iterdir()))}.key")

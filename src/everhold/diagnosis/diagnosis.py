@@ -259,6 +259,27 @@ def warn_of_dependence(diagnosis: Diagnosis) -> None:
         warn_caller(DependenceWarning(text))
 
 
+def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) -> None:
+    """Warn that training rows which were drawn one by one cannot show whether rows belong together.
+
+    Args:
+        copied: Number of rows that can be looked at.
+        drawn_from: Number of all training rows.
+        apart: Columns whose values repeat among these and are not among the sealed rows.
+    """
+    known = f"; no value of {', '.join(map(repr, sorted(apart)))} is on both sides, as of ids of whole groups"
+    text, for_shell = (
+        f"nothing was declared about how rows depend on each other, and it cannot be seen: the {copied:,} training "
+        f"rows that are looked at were drawn one by one from {drawn_from:,}, and rows of one group hardly meet among "
+        f"them{known if apart else ''}; expected a declaration; if rows belong together, declare {groups}, and if they "
+        f"were drawn independently, {independent}"
+        for groups, independent in (
+            ("eh.Groups(column)", "dependence=eh.Independent()"), ("--groups COLUMN", "--independent")
+        )
+    )  # fmt: skip
+    warn_caller(DependenceWarning(text, for_shell=for_shell))
+
+
 def informed(declared: DependenceModel, outcomes: Sequence[str]) -> str:
     """What it means that the size of groups goes together with outcomes, as the training rows show."""
     of = "" if declared.group_column is None else f" of column {declared.group_column!r}"
