@@ -15,7 +15,7 @@ from everhold.certificate.verification import verify_certificate
 from everhold.questions import KINDS
 from everhold.sealing import tables, training_tables
 from everhold.sealing.checks import TableSide
-from everhold.sealing.training_tables import rows_copied
+from everhold.sealing.training_tables import rows_copied, table_beside
 
 ENGINES = ["clickhouse", "postgresql", "spark"]
 WISH = {"label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5}
@@ -163,9 +163,12 @@ def test_one_line_changes_between_engines(engine, tables_of_both, embedded, tmp_
 
 def test_what_is_copied_of_a_table(tables_of_both, monkeypatch):
     monkeypatch.setattr(training_tables, "MOST_COPIED", ROWS // 4)
-    sealed, opened = tables_of_both
-    side = TableSide(opened, opened.columns(), len(OPEN["id"]), "training")
+    sealed = tables_of_both[0]
     sealed.columns()
+    opened = table_beside(*tables_of_both)
+    side = TableSide(opened, opened.columns(), len(OPEN["id"]), "training")
+    with pytest.raises(eh.HoldoutRejected, match=r"has the rows that are sealed; .*nothing was created"):
+        table_beside(sealed, sealed)
 
     def copied(declared):
         which = rows_copied(side, sealed, declared, row_id="id")
