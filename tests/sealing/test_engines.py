@@ -108,8 +108,11 @@ def confirmed(folder, rows, training=OPEN):
     with eh.Holdout.create(
         folder / "guesses.db", "guesses", holdout=rows, training=training, mechanism="guess_and_check", **WISH
     ) as holdout:
-        batch = holdout.ask_many([eh.mean("x", low=-3, high=high) for high in (2, 3, 4)])
-        return [told(holdout, one) for one in asked] + [said(one) for one in batch]
+        found = [said(one) for one in holdout.ask_many([eh.mean("x", low=-3, high=high) for high in (2, 3, 4)])]
+        found += [told(holdout, one) for one in asked]
+    found.append(told(holdout, "x > 0.125"))  # what was closed opens again
+    holdout.close()
+    return found
 
 
 @pytest.fixture(scope="module")

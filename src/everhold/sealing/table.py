@@ -100,8 +100,10 @@ class StoredRows:
         return f"{type(self).__name__}(rows={self.rows})"
 
     def close(self) -> None:
-        """Close the engine; it opens again when needed."""
+        """Close the engine, and that of all rows; they open again when needed."""
         self.engine.close()
+        if self.whole is not None:
+            self.whole.close()
 
     def on(self, engine: Engine) -> StoredRows:
         """The same rows as another engine has them, with more columns beside them."""
