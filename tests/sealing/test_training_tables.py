@@ -14,6 +14,7 @@ from everhold.ledger import LedgerStore
 from everhold.sealing import staging as staging_module
 from everhold.sealing import training_tables
 from everhold.sealing.checks import TableSide
+from everhold.sealing.configuration import check_settings
 from everhold.sealing.keys import StewardKey
 from everhold.sealing.structure import TableStructure
 from everhold.sealing.tables import staged_table
@@ -263,6 +264,15 @@ def test_a_training_table_that_was_changed(tmp_path, pond, change, message):
         eh.Holdout.open(tmp_path / "study.db", "flights", engine=pond)
     assert "'open'" in str(refused.value)
     assert "nothing was charged" in str(refused.value)
+
+
+@pytest.mark.parametrize("facts", ["open", {"table": "open"}, {"table": 5, "rows": 900}])
+def test_recorded_facts_in_another_form(tmp_path, pond, facts):
+    created(tmp_path, pond).close()
+    recorded = configuration(tmp_path)
+    check_settings(recorded)
+    with pytest.raises(IntegrityError, match="not in the form"):
+        check_settings({**recorded, "training_table": facts})
 
 
 def test_an_engine_that_fails_at_a_guess_charges_nothing(tmp_path, pond, monkeypatch):

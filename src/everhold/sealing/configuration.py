@@ -97,13 +97,18 @@ def check_settings(configuration: dict[str, Any]) -> None:
         and isinstance(mechanism, dict)
         and mechanism.keys() >= {"mechanism", "queries", "confidence"}
         and isinstance(configuration.get("engine", {}), dict)
-        and configuration.get("training_table", {"table": 0, "rows": 0}).keys() >= {"table", "rows"}
+        and ("training_table" not in configuration or _is_table(configuration["training_table"]))
     )
     if not whole:
         raise IntegrityError(
             "the recorded settings of the holdout are not in the form in which everhold wrote them; expected an "
             "unaltered ledger; nothing was answered or charged; verify the ledger and restore a backup"
         )
+
+
+def _is_table(facts: object) -> bool:
+    """Whether facts say which table has all training rows, and how many these are."""
+    return isinstance(facts, dict) and isinstance(facts.get("table"), str) and isinstance(facts.get("rows"), int)
 
 
 def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
