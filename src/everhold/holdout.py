@@ -50,6 +50,7 @@ from everhold.sealing.competition import Competition
 from everhold.sealing.configuration import (
     bound_state,
     check_settings,
+    drawn_from_rows,
     mechanism_from,
     public_facts,
     schema_from,
@@ -138,7 +139,7 @@ class Holdout:
         self._desk = Desk(
             store=store, record=record, mechanism=mechanism_from(configuration), schema=schema_from(configuration),
             key=key, head_file=head_file, sealed=sealed_rows(folder, configuration, key, self._engine),
-            training=training_rows(folder, configuration),
+            training=training_rows(folder, configuration, self._engine),
         )  # fmt: skip
 
     @classmethod
@@ -148,7 +149,7 @@ class Holdout:
         name: str = "holdout",
         *,
         holdout: RowSource | Engine,
-        training: RowSource | None = None,
+        training: RowSource | Engine | None = None,
         label: str | None = None,
         row_id: str | None = None,
         features: Literal["sealed", "public"] = SEALED,
@@ -179,7 +180,9 @@ class Holdout:
                 mapping from names to NumPy arrays. Or a table that stays in its engine, such as
                 ``everhold.engines.Spark(session, "table")``: nothing but what checks need is read from it, and whoever
                 administers the engine can read the rows.
-            training: Open rows of the same columns; they make the guesses that the holdout confirms.
+            training: Open rows of the same columns; they make the guesses that the holdout confirms. Or another table
+                of the engine that has the sealed rows: whatever the engine can count it counts in all of its rows, and
+                about 100,000 of them are copied for what needs rows here, such as estimators.
             label: Column that holds the truth, for `accuracy`, `error` and `brier`.
             row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids
                 are public: whoever hands in predictions has to know them, and no question may read them.
@@ -197,8 +200,8 @@ class Holdout:
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             dependence: How the sealed rows depend on each other; `Independent` by default.
             allow_vacuous: Seal the rows even if the radius is half the range or more, so that nothing is promised.
-            most_rows: The most rows that either table may have; a larger one is refused before it is read. A table
-                that stays in an engine may have any number.
+            most_rows: The most rows that either table may have; a larger one is refused before it is read. Tables
+                that stay in an engine may have any number.
             equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features
                 with labels drawn anew. Otherwise more of them than chance gives are refused.
             again: Seal rows even if they are already sealed in this storage. Neither budget accounts for the other: the
@@ -221,9 +224,10 @@ class Holdout:
             ValueError: If the settings contradict each other. Nothing was created.
 
         Warns:
-            DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`.
+            DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`. Or
+                if nothing is declared, and training rows that could show it stay in an engine.
         """
-        from everhold.diagnosis.diagnosis import diagnose_file, warn_of_dependence
+        from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence
 
         check_name(name)
         most_rows = check_most_rows(most_rows)
@@ -233,6 +237,7 @@ class Holdout:
         if feedback is not None:
             competition = Competition(feedback=feedback, metric=metric, teams=teams, submissions=submissions)
             mechanism, queries = competition.wish(mechanism)
+        declared = mechanism.dependence if isinstance(mechanism, Mechanism) else dependence
         url = storage_url(storage)
         rows = rows_folder(url)
         others: list[HoldoutRecord] = []
@@ -253,8 +258,8 @@ class Holdout:
         with new_folder(rows, name) as folder, progress("sealing"):
             made = seal(
                 folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
-                choose=choose, most_rows=most_rows, equal_rows=equal_rows, again=again, others=others, seed=seed,
-                competition=competition,
+                choose=choose, declared=declared, most_rows=most_rows, equal_rows=equal_rows, again=again,
+                others=others, seed=seed, competition=competition,
             )  # fmt: skip
             if competition is not None:
                 check_metric(competition, schema_from(made.configuration))
@@ -262,8 +267,13 @@ class Holdout:
             warn_of_weak_promise(made.mechanism)  # before anything is recorded: warnings may be errors
             if made.configuration["training_rows"]:
                 file = folder / TRAINING_FILE
+                drawn_from, copied = drawn_from_rows(made.configuration), made.configuration["training_rows"]
+                if drawn_from is not None and declared is None:
+                    warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart)
                 warn_of_dependence(
-                    diagnose_file(file, label=label, mechanism=made.mechanism, apart=made.apart, brief=True)
+                    diagnose_file(
+                        file, label=label, mechanism=made.mechanism, apart=made.apart, brief=True, drawn_from=drawn_from
+                    )
                 )
             store = LedgerStore.open(url)
             try:
@@ -561,6 +571,8 @@ class Holdout:
     def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
         """The training rows as estimators take them, in the types in which they will meet the sealed rows.
 
+        Of a table that stays in an engine these are the ones that were copied.
+
         Args:
             features: Columns; by default all but the label, the row ids and what names groups of rows.
 
@@ -762,9 +774,10 @@ class Holdout:
         })  # fmt: skip
 
     def _stays_in(self) -> dict[str, Any]:
-        """The engine and the table in which the sealed rows stay, if they do; where it is, is the steward's matter."""
-        facts = public_facts(self._desk.record.configuration)
-        return {} if facts is None else {"engine": facts}
+        """The engine and the tables in which rows stay, if they do; where it is, is the steward's matter."""
+        configuration = self._desk.record.configuration
+        facts, table = public_facts(configuration), configuration.get("training_table")
+        return ({} if facts is None else {"engine": facts}) | ({} if table is None else {"training_table": dict(table)})
 
     def diagnose(self) -> Diagnosis:
         """Whether the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
@@ -779,7 +792,10 @@ class Holdout:
                 "there are no training rows to look at, and nobody may look at the sealed ones; expected a holdout "
                 "that was created with training=...; judge the dependence by how the rows were collected"
             )
-        return diagnose_file(self._folder / TRAINING_FILE, label=self.schema.label, mechanism=self.mechanism)
+        return diagnose_file(
+            self._folder / TRAINING_FILE, label=self.schema.label, mechanism=self.mechanism,
+            drawn_from=drawn_from_rows(self._desk.record.configuration),
+        )  # fmt: skip
 
     def transcript(self) -> Transcript:
         """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""

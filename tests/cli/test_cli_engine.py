@@ -89,6 +89,29 @@ def test_the_rows_are_in_one_place(everhold, pond, monkeypatch, arguments, said)
     assert said in " ".join(everhold("create", "e.db", "flights", *arguments, code=2).stderr.split())
 
 
+def test_training_rows_stay_there_as_well(everhold, pond, address, monkeypatch):
+    poured(pond.file, "open rows", pd.read_csv("train.csv"))
+    created = everhold(
+        "create", "e.db", "flights", "--engine", address, "--table", "sealed rows", "--training-table", "open rows",
+        "--label", "late", "--row-id", "id", "--queries", "20", "--format", "json",
+    )  # fmt: skip
+    rows = len(pd.read_csv("train.csv"))
+    assert told(created)["training_table"] == {"table": "open rows", "snapshot": None, "rows": rows}
+    assert not secrets_in(created.output)
+    monkeypatch.setenv(ENGINE_VARIABLE, address)
+    assert told(everhold("ask", "e.db", "flights", "--mean", "delay > 15", "--format", "json"))["source"] == "training"
+    everhold("certificate", "save", "e.db", "flights", "--output", "c.json")
+    everhold("certificate", "verify", "c.json")
+
+
+@pytest.mark.parametrize(
+    "sealed", [("--holdout", "sealed.csv"), ("--engine", "pond:///x.db", "--table", "t", "--training", "train.csv")]
+)
+def test_a_training_table_is_beside_a_table(everhold, pond, sealed):
+    refused = everhold("create", "e.db", "flights", *sealed, "--training-table", "open rows", code=2)
+    assert "--training-table TABLE beside --table" in " ".join(refused.stderr.split())
+
+
 def test_what_is_no_address_is_not_quoted(everhold, pond):
     refused = everhold("create", "e.db", "x", "--engine", f"steward:{PASSWORD}", "--table", "t", code=2)
     assert "not an address" in refused.stderr

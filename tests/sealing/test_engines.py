@@ -13,7 +13,9 @@ from wire.wire_samples import LABELS, SEALED, TRAINING, questions
 import everhold as eh
 from everhold.certificate.verification import verify_certificate
 from everhold.questions import KINDS
-from everhold.sealing import tables
+from everhold.sealing import tables, training_tables
+from everhold.sealing.checks import TableSide
+from everhold.sealing.training_tables import rows_copied, table_beside
 
 ENGINES = ["clickhouse", "postgresql", "spark"]
 WISH = {"label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5}
@@ -77,7 +79,7 @@ def everything(folder, rows, **more):
     return SimpleNamespace(asked=asked, batch=batch, verified=verified)
 
 
-def steps(folder, rows, **opening):
+def steps(folder, rows, training=OPEN, **opening):
     """A gate over groups, ratios, the same question after opening again, and the end of the study."""
     place, found = folder / "gate.db", []
     wish = {
@@ -87,7 +89,7 @@ def steps(folder, rows, **opening):
         "dependence": eh.Groups("home"),
         "allow_vacuous": True,
     }
-    with eh.Holdout.create(place, "gate", holdout=rows, training=OPEN, **wish) as holdout:
+    with eh.Holdout.create(place, "gate", holdout=rows, training=training, **wish) as holdout:
         gate = holdout.gate("accuracy", champion=1 - LABELS)
         found += [gate.challenge(1 - LABELS).promoted, gate.challenge(LABELS).promoted]
         found += [told(holdout, one) for one in ("x > 0", eh.ratio("x > 1", "x > 0"), eh.accuracy(LABELS))]
@@ -97,26 +99,52 @@ def steps(folder, rows, **opening):
     return found
 
 
+def confirmed(folder, rows, training=OPEN):
+    """What a mechanism that confirms guesses says where rows are independent."""
+    asked = [
+        "x > 0", eh.mean("z / x", low=-5, high=5), eh.ratio("z > 0", "z is not null"),
+        eh.mean(lambda rows: rows["x"] > 0, name="code"), eh.accuracy(LABELS), eh.variance("x", low=-3, high=3),
+    ]  # fmt: skip
+    with eh.Holdout.create(
+        folder / "guesses.db", "guesses", holdout=rows, training=training, mechanism="guess_and_check", **WISH
+    ) as holdout:
+        found = [said(one) for one in holdout.ask_many([eh.mean("x", low=-3, high=high) for high in (2, 3, 4)])]
+        found += [told(holdout, one) for one in asked]
+    found.append(told(holdout, "x > 0.125"))  # what was closed opens again
+    holdout.close()
+    return found
+
+
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory):
     """What the embedded engine says."""
     folder = tmp_path_factory.mktemp("embedded")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", eh.EverholdWarning)
-        return everything(folder, pa.table(HOLDOUT)), steps(folder, pa.table(HOLDOUT))
+        rows = pa.table(HOLDOUT)
+        return everything(folder, rows), steps(folder, rows), confirmed(folder, rows)
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request, tmp_path):
-    """The rows in an engine."""
-    if request.param == "spark":
-        made = in_spark(request.getfixturevalue("spark"), tmp_path / "rows", HOLDOUT)
-    elif request.param == "clickhouse":
-        made = in_clickhouse(request.getfixturevalue("clickhouse"), tmp_path / "rows", HOLDOUT)
-    else:
-        made = in_postgres(request.getfixturevalue("postgres_database"), HOLDOUT)
+def tables_of_both(request, tmp_path):
+    """The sealed and the training rows in an engine."""
+    made, sides = [], {"study": HOLDOUT, "open_rows": OPEN}
+    for table, rows in sides.items():
+        if request.param == "spark":
+            made.append(in_spark(request.getfixturevalue("spark"), tmp_path / table, rows))
+        elif request.param == "clickhouse":
+            made.append(in_clickhouse(request.getfixturevalue("clickhouse"), tmp_path / table, rows, table))
+        else:
+            made.append(in_postgres(request.getfixturevalue("postgres_database"), rows, table))
     yield made
-    made.close()
+    for engine in made:
+        engine.close()
+
+
+@pytest.fixture
+def engine(tables_of_both):
+    """The sealed rows in an engine."""
+    return tables_of_both[0]
 
 
 def test_every_kind_of_question_is_asked():
@@ -124,11 +152,36 @@ def test_every_kind_of_question_is_asked():
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
-def test_one_line_changes_between_engines(engine, embedded, tmp_path, monkeypatch):
-    expected, way = embedded
+def test_one_line_changes_between_engines(engine, tables_of_both, embedded, tmp_path, monkeypatch):
+    expected, way, guessed = embedded
     found = everything(tmp_path, engine)
     monkeypatch.setattr(tables, "_check_conformance", lambda _: None)  # it was tried already, which takes a while
     assert found.asked == expected.asked
     assert found.batch == expected.batch
     assert found.verified.ok is expected.verified.ok is True
-    assert steps(tmp_path, engine, engine=engine) == way
+    opened = tables_of_both[1]  # the training rows are in the engine as well
+    assert confirmed(tmp_path, engine, opened) == guessed
+    assert steps(tmp_path, engine, opened, engine=engine) == way
+
+
+def test_what_is_copied_of_a_table(tables_of_both, monkeypatch):
+    monkeypatch.setattr(training_tables, "MOST_COPIED", ROWS // 4)
+    sealed = tables_of_both[0]
+    sealed.columns()
+    opened = table_beside(*tables_of_both)
+    side = TableSide(opened, opened.columns(), len(OPEN["id"]), "training")
+    with pytest.raises(eh.HoldoutRejected, match=r"has the rows that are sealed; .*nothing was created"):
+        table_beside(sealed, sealed)
+
+    def copied(declared):
+        which = rows_copied(side, sealed, declared, row_id="id")
+        return [row_id for (row_id,) in opened.rows(f"SELECT t.id FROM {opened.source} AS t{which}")]
+
+    homes, ids = np.asarray(OPEN["home"]), np.asarray(OPEN["id"])
+    assert side.values("y") == sorted({float(label) for label in OPEN["y"]})
+    assert 0 < len(copied(eh.Independent())) < len(ids)
+    groups = copied(eh.Groups("home"))
+    assert groups == ids[np.isin(homes, homes[np.isin(ids, groups)])].tolist()
+    assert 0 < len(groups) < len(ids)
+    assert groups == copied(eh.Groups("home"))
+    assert set(copied(eh.GaussianAR1(0.1, order_by="id"))) == {*ids[: ROWS // 4].tolist()}

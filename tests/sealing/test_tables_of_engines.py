@@ -194,12 +194,6 @@ def test_an_engine_that_is_lost_while_it_is_tried_does_not_count_wrongly(tmp_pat
         created(tmp_path, pond)
 
 
-def test_training_rows_are_copied(tmp_path, pond):
-    with pytest.raises(HoldoutRejected, match="expected open rows that are copied"):
-        created(tmp_path, pond, training=poured(tmp_path / "open.db", "open", flights(600, first=10_000)))
-    assert not (tmp_path / "study.rows").exists()
-
-
 def test_most_rows_is_about_what_is_copied(tmp_path, pond):
     created(tmp_path, pond, training=flights(50, first=10_000), most_rows=50).close()
     with pytest.raises(HoldoutRejected, match="the training table has 51 rows"):

@@ -298,6 +298,8 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
     also: dict[str, Any] = {"also_sealed_as": sorted(also_sealed_as)} if also_sealed_as else {}
     if (engine := public_facts(configuration)) is not None:
         also["engine"] = engine
+    if (table := configuration.get("training_table")) is not None:
+        also["training_table"] = {name: table[name] for name in ("table", "rows")}
     return {"rows": {"holdout": record.name, "id": record.id, "sealed_at": record.created, **rows, **also}}
 
 

@@ -185,7 +185,11 @@ _WORDS_OF_SUMMARY: dict[str, Fits] = {
 _engine = _object(kind=_text, table=_text, snapshot=_optional(_text))
 _SOMETIMES: dict[str, dict[str, Fits]] = {
     "ledger_head": {"checkpoint": _object(sequence=_count, made_at=_text)},
-    "rows": {"also_sealed_as": _texts, "engine": _engine},
+    "rows": {
+        "also_sealed_as": _texts,
+        "engine": _engine,
+        "training_table": _object(table=_text, rows=_count),
+    },
     "account": {
         "allotments": _object(acts=_count, analysts=_list(_allotted)),
         "lost": _object(recoveries=_count, questions=_count, charges=_count),

@@ -188,7 +188,12 @@ def _rows_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _engine_items(rows)
     else:
         yield from _labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
-    if rows["training_rows"]:
+    if "training_table" in rows:
+        table = rows["training_table"]
+        yield "training rows, open", f"{shown(table['rows'])} in the table {table['table']!r}"
+        yield "of them copied", shown(rows["training_rows"])
+        yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
+    elif rows["training_rows"]:
         yield "training rows, open", shown(rows["training_rows"])
         yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
     else:

@@ -307,6 +307,11 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "there are answers of training rows, and there are no such rows"
     if "engine" in rows and not all(rows["engine"][name] for name in ("kind", "table")):
         yield "the rows are said to stay in an engine, and the engine or the table has no name"
+    if "training_table" in rows and not (
+        "engine" in rows and rows["training_table"]["table"] and rows["training_rows"] > 0
+        and rows["training_rows"] <= rows["training_table"]["rows"]
+    ):  # fmt: skip
+        yield "training rows are said to be in a table of an engine, and there is no such table, or too few rows in it"
     others = rows.get("also_sealed_as")
     if others is not None and (not others or others != sorted(set(others)) or rows["holdout"] in others):
         yield "the other holdouts with the same rows are not a sorted list of names other than its own"

@@ -131,6 +131,10 @@ _UNCHANGED_TABLE = (
     "their fingerprint when the holdout was opened and before this certificate, and a change that was taken back in "
     "between is not noticed"
 )
+_OPEN_TABLE = (
+    "nobody wrote into the open table {table!r}, from which guesses were made, what only the sealed rows could say: at "
+    "each opening no more than its columns and the number of its rows was compared"
+)
 _OF_AN_ENGINE = (
     "Secrecy of the sealed rows, of the questions or of what answers cost in time towards whoever administers "
     "{engine}: they stay there, its logs may hold every statement, which says what was asked and never what was "
@@ -170,6 +174,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
                 _GIVEN_FEATURES if public else _ONE_LAW if kind.one_law else _POPULATION,
                 *(_ASSUMED_OF_DEPENDENT_ROWS if depend else ()),
                 *_assumed_of(engine),
+                *([_OPEN_TABLE.format(**rows["training_table"])] if "training_table" in rows else []),
             ],
             "how_to_tell": [
                 *getattr(MODELS.get(str(dependence.get("kind"))), "how_to_tell", _HOW_TO_TELL_OTHERWISE),

@@ -105,6 +105,14 @@ def create(
         Path | None,
         typer.Option(help="Open rows with the same columns; they make the guesses.", rich_help_panel=_ROWS),
     ] = None,
+    training_table: Annotated[
+        str | None,
+        typer.Option(
+            help="Open rows as another table in the engine: expressions are guessed from all of its rows, and about "
+            "100,000 are copied for models and checks.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None,
     label: Annotated[
         str | None,
         typer.Option(help="Column of the truth, for --accuracy, --error, --brier.", rich_help_panel=_ROWS),
@@ -229,7 +237,7 @@ def create(
     Rows that outgrow one machine stay in their engine, and whoever administers
     it can read them:
       everhold create flights.db flights --engine sc://spark:15002 \
-        --table flights_sealed --training train.parquet --label late
+        --table flights_sealed --training-table flights_open --label late
     Every other command finds the table again by what the ledger says of it, and
     by EVERHOLD_ENGINE, the address with user and password.
     Rows of one household, patient or day: --groups COLUMN. A time series:
@@ -267,7 +275,9 @@ def create(
         again=again, allow_vacuous=allow_vacuous, most_rows=most_rows, equal_rows=equal_rows, **competition,
     )  # fmt: skip
     with arguments_checked():
-        created = _create(*place, holdout=_rows(place[0], holdout, engine, table), training=training, settings=settings)
+        rows = _rows(place[0], holdout, engine, table)
+        open_rows = _open_rows(rows, training, engine, training_table)
+        created = _create(*place, holdout=rows, training=open_rows, settings=settings)
     with created:
         promise = created.certificate().promise
         show_sentence(promise, {"promise": promise, **created.status()}, form)
@@ -291,20 +301,39 @@ def _rows(storage: str, holdout: Path | None, engine: str | None, table: str | N
             "a service does not take the address of an engine over HTTP, because connections are its operator's "
             "business; run this command where the service runs, with its storage; nothing was created"
         )
+    assert table is not None
+    return _stays(engine, table)
+
+
+def _stays(engine: str | None, table: str) -> Engine:
+    """A table of the engine at an address, or of that of the environment."""
     from everhold.engines import engine_at
 
     url = engine or os.environ.get(ENGINE_VARIABLE)
     if not url:
         raise Misuse(f"--table {table} is in no engine; give --engine URL, or set {ENGINE_VARIABLE}")
-    assert table is not None
     return engine_at(url, table)
 
 
+def _open_rows(
+    sealed: Path | Engine, training: Path | None, engine: str | None, table: str | None
+) -> Path | Engine | None:
+    """The training rows: a file, or another table of the engine."""
+    if table is None:
+        return training
+    if training is not None or isinstance(sealed, Path):
+        raise Misuse(
+            "expected training rows either as --training FILE, or as --training-table TABLE beside --table; nothing "
+            "was created"
+        )
+    return _stays(engine, table)
+
+
 def _create(
-    storage: str, name: str, *, holdout: Path | Engine, training: Path | None, settings: Mapping[str, Any]
+    storage: str, name: str, *, holdout: Path | Engine, training: Path | Engine | None, settings: Mapping[str, Any]
 ) -> Holdout | RemoteHoldout:
     """Seal the rows here, or in a service."""
-    if is_address(storage) and isinstance(holdout, Path):
+    if is_address(storage) and isinstance(holdout, Path) and (training is None or isinstance(training, Path)):
         from everhold.client import create
         from everhold.wire.connection import Connection
 

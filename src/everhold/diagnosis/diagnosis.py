@@ -29,6 +29,10 @@ _MOST_OUTCOMES = 8  # in long files, besides the label
 _MOST_RADII = 6  # some mechanisms take a second to be tuned for groups
 _USELESS = 0.5
 _NOTHING = "no column groups or orders the rows"
+_DRAWN = (
+    "the training rows that were looked at are some of {:,}; where they were drawn one by one, rows of one group and "
+    "neighbours in an order hardly meet among them, and that these depend on each other does not show"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +154,9 @@ class Diagnosis(Display):
 
 
 def diagnose_file(
-    path: Path, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False
-) -> Diagnosis:
+    path: Path, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
+    drawn_from: int | None = None,
+) -> Diagnosis:  # fmt: skip
     """Look for groups and series in a file of training rows; nothing else is read.
 
     Long files are looked at in their first rows, and for groups in a sample of whole groups.
@@ -162,14 +167,17 @@ def diagnose_file(
         mechanism: The mechanism of the holdout, for the radius.
         apart: Columns none of whose values stand both in training and in sealed rows: likely ids of whole groups.
         brief: Compute no radius but the one that a warning needs, which saves time.
+        drawn_from: Number of rows of which those of the file are some; None if there are no others.
 
     Raises:
         EverholdError: If the file cannot be read.
     """
     with progress("looking for dependence"), OpenFile(path, label=label) as file:
-        rows = file.first(_MOST_ROWS)
+        rows, notes = file.first(_MOST_ROWS), file.notes
+        if drawn_from is not None:
+            notes = (*notes, _DRAWN.format(drawn_from))
         if file.rows <= _MOST_ROWS:
-            return diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=file.notes)
+            return diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=notes)
         numbers = [name for name, kind in file.kinds.items() if kind in ("whole", "number") and name != label]
 
         def whole(column: Column, all_count: bool) -> OpenRows:
@@ -179,7 +187,7 @@ def diagnose_file(
 
         note = f"of {file.rows:,} training rows about {_MOST_ROWS:,} were looked at for each column"
         return diagnose_rows(
-            rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=(*file.notes, note), whole=whole
+            rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=(*notes, note), whole=whole
         )
 
 
@@ -249,6 +257,27 @@ def warn_of_dependence(diagnosis: Diagnosis) -> None:
     if diagnosis.informative:
         text = informed(diagnosis.declared, diagnosis.informative)
         warn_caller(DependenceWarning(text))
+
+
+def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) -> None:
+    """Warn that training rows which were drawn one by one cannot show whether rows belong together.
+
+    Args:
+        copied: Number of rows that can be looked at.
+        drawn_from: Number of all training rows.
+        apart: Columns whose values repeat among these and are not among the sealed rows.
+    """
+    known = f"; no value of {', '.join(map(repr, sorted(apart)))} is on both sides, as of ids of whole groups"
+    text, for_shell = (
+        f"nothing was declared about how rows depend on each other, and it cannot be seen: the {copied:,} training "
+        f"rows that are looked at were drawn one by one from {drawn_from:,}, and rows of one group hardly meet among "
+        f"them{known if apart else ''}; expected a declaration; if rows belong together, declare {groups}, and if they "
+        f"were drawn independently, {independent}"
+        for groups, independent in (
+            ("eh.Groups(column)", "dependence=eh.Independent()"), ("--groups COLUMN", "--independent")
+        )
+    )  # fmt: skip
+    warn_caller(DependenceWarning(text, for_shell=for_shell))
 
 
 def informed(declared: DependenceModel, outcomes: Sequence[str]) -> str:

@@ -184,19 +184,33 @@ class Preparation:
         """Guesses from the training rows where none are given, and procedures."""
         known = [self._with_training_values(question) for question in bound]
         totals, prepared = self.training_totals(known, plan=self.mechanism.queries), []
+        counted = self._counted(bound)
         surprises = cache(self.surprises)
         for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
             trained = guess is None and place in totals
-            if trained:
-                scaled = totals[place] * self.schema.rows // self.schema.training_rows
-            else:
-                scaled = self._own_guess(question, guess)
-            procedure = self._procedure(known[place], own_guess=not trained)
+            rows, total, seen = counted.get(place) or (self.schema.training_rows, totals.get(place, 0), None)
+            scaled = total * self.schema.rows // rows if trained else self._own_guess(question, guess)
+            procedure = self._procedure(known[place], own_guess=not trained, seen=seen)
             estimate = scaled if trained else -1
             if trained and self.mechanism.needs_guess and not (self.silent or question.by_position):  # models only
                 scaled = learned(scaled, question, surprises, self.mechanism.steps)
             prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure, estimate=estimate))
         return prepared
+
+    def _counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:
+        """Of questions that an engine counts in all training rows, by place: these, a total, and what else is needed.
+
+        All come from one reading, and nothing is charged if it fails.
+        """
+        whole = None if self.training is None else self.training.whole
+        places = [p for p, query in enumerate(bound) if self.training and self.training.counting(query) is whole]
+        if whole is None or not places:
+            return {}
+        asked = [bound[place] for place in places]
+        needs = [needs_of(query, self.mechanism, self.schema) for query in asked]
+        group_by = self.mechanism.dependence.group_column
+        totals, seen = whole.look(asked, needs, group_by=group_by, unit=self.mechanism.unit)
+        return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
 
     def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
         """A ratio with its guess, for a mechanism and training rows that make it one question.
@@ -217,11 +231,14 @@ class Preparation:
         if not self.answered(bound.question):
             self.training_totals(parts, plan=self.mechanism.queries)
         known = replace(bound, pair=replace(pair, first=parts[0], second=parts[1]))
-        counted = int(whole.sum())
+        within, counted = int(part.sum()), int(whole.sum())
+        if (rows := training.counting(bound)) is not training:
+            known, both = bound, [replace(bound, pair=replace(pair, how="within")), pair.second]
+            within, counted = rows.totals(both, unit=self.mechanism.unit)[:, 0].tolist()
         if guess is not None or not counted:
             scaled = self._own_guess(bound, guess)
         else:
-            scaled = int(part.sum()) * self.mechanism.steps // counted
+            scaled = within * self.mechanism.steps // counted
         procedure = self._procedure(known, own_guess=guess is not None)
         trained = guess is None and counted > 0
         estimate = scaled if trained else -1
@@ -259,19 +276,27 @@ class Preparation:
         """Whether the question's values of all training rows are held in memory while it is prepared."""
         if bound.training_values is not None:
             return True
-        if self.training is None or not self.training.engine.embedded or self.mechanism.adds_noise:
+        if self.training is None or self.mechanism.adds_noise or self.training.counting(bound) is not self.training:
             return False
         return needs_of(bound, self.mechanism, self.schema) != "total"
 
-    def _procedure(self, bound: BoundQuery, *, own_guess: bool) -> Procedure | None:
-        """The procedure of a question whose values of the training rows are known where they are needed."""
+    def _procedure(self, bound: BoundQuery, *, own_guess: bool, seen: Any = None) -> Procedure | None:
+        """The procedure of a question whose values of the training rows are known where they are needed.
+
+        Args:
+            bound: The question.
+            own_guess: Whether the guess is the analyst's own.
+            seen: What it needs of the training rows, if that is known already.
+        """
         if self.mechanism.adds_noise:
             return None
-        needs, training = needs_of(bound, self.mechanism, self.schema), None
-        if needs != "total" and self.training is not None:
-            group_by = self.mechanism.dependence.group_column
-            _, (training,) = self.training.look([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
-        return procedure_for(bound, self.mechanism, self.schema, training=training, own_guess=own_guess)
+        needs, schema = needs_of(bound, self.mechanism, self.schema), self.schema
+        if self.training is not None:
+            rows, group_by = self.training.counting(bound), self.mechanism.dependence.group_column
+            schema = replace(schema, training_rows=rows.rows)
+            if needs != "total" and seen is None:
+                _, (seen,) = rows.look([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
+        return procedure_for(bound, self.mechanism, schema, training=seen, own_guess=own_guess)
 
     def training_totals(self, bound: Sequence[BoundQuery], *, plan: int) -> dict[int, int]:
         """Sums over the training rows in grid units, by the place of the question, of those that say something of them.

@@ -54,6 +54,9 @@ class Side(Protocol):
     def is_binary(self, name: str) -> bool:
         """Whether a column of numbers or truth values holds nothing but 0 and 1."""
 
+    def values(self, name: str) -> list[Any]:
+        """The different values of a column in order, texts or doubles."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileSide:
@@ -81,6 +84,12 @@ class FileSide:
         """See `Side`."""
         return bool(self._one(f"bool_and({quoted(name)}::DOUBLE IN (0, 1))"))
 
+    def values(self, name: str) -> list[Any]:
+        """See `Side`."""
+        read_as = "VARCHAR" if self.columns[name] is ColumnKind.STRING else "DOUBLE"
+        found = self.connection.execute(f"SELECT DISTINCT {quoted(name)}::{read_as} FROM {self.what}").fetchall()
+        return sorted(value for (value,) in found)
+
     def _one(self, aggregate: str) -> Any:
         return self.connection.execute(f"SELECT {aggregate} FROM {self.what}").fetchall()[0][0]
 
@@ -97,17 +106,31 @@ class TableSide:
     def missing(self, name: str) -> int:
         """See `Side`."""
         if self.columns[name] is ColumnKind.OTHER:
-            return int(self._one(f"count(*) - count({self.engine.dialect.quoted(name)})"))
+            return int(self._one(f"count(*) - count({self.engine.dialect.column(name)})"))
         return self._where(f"{quoted(name)} is null")
 
     def different(self, name: str) -> int:
         """See `Side`; nan, which is no value, may be counted as one."""
-        return int(self._one(f"count(DISTINCT {self.engine.dialect.quoted(name)})"))
+        return int(self._one(f"count(DISTINCT {self.engine.dialect.column(name)})"))
 
     def is_binary(self, name: str) -> bool:
         """See `Side`."""
         column = quoted(name)
         return self.columns[name] is ColumnKind.BOOLEAN or self._where(f"{column} = 0 or {column} = 1") == self.rows
+
+    def values(self, name: str) -> list[Any]:
+        """See `Side`."""
+        dialect, text = self.engine.dialect, self.columns[name] is ColumnKind.STRING
+        value = (dialect.text if text else dialect.number).format(dialect.column(name))
+        return sorted(value for (value,) in self.engine.rows(f"SELECT DISTINCT {value} AS v FROM {self._rows}"))
+
+    def count(self, condition: str) -> int:
+        """Number of rows with a condition in the engine's own words."""
+        return int(self.engine.rows(f"SELECT count(*) FROM {self._rows} WHERE {condition}")[0][0])
+
+    @property
+    def _rows(self) -> str:
+        return f"{self.engine.source} AS {self.engine.dialect.rows}"
 
     def _where(self, condition: str) -> int:
         value = RowValue(parse(condition, self.columns))
@@ -115,7 +138,7 @@ class TableSide:
         return int(self.engine.rows(statement)[0][0])
 
     def _one(self, aggregate: str) -> Any:
-        return self.engine.rows(f"SELECT {aggregate} FROM {self.engine.source} AS t")[0][0]
+        return self.engine.rows(f"SELECT {aggregate} FROM {self._rows}")[0][0]
 
 
 def is_missing(name: str, columns: Mapping[str, ColumnKind]) -> str:
@@ -197,22 +220,14 @@ def label_kind(label: str, columns: Mapping[str, ColumnKind], sides: Sequence[Si
     return kinds.pop()
 
 
-def classes_of(
-    connection: duckdb.DuckDBPyConnection, label: str, kind: str | None
-) -> tuple[str | float, ...] | None:  # fmt: skip
+def classes_of(training: Side, label: str, kind: str | None) -> tuple[str | float, ...] | None:
     """The classes that the training labels have, where they are so few that they are classes; else None.
 
     Of the sealed ones nothing may be told.
     """
-    if kind == "binary":
+    if kind == "binary" or training.different(label) > min(training.rows // _ROWS_OF_A_CLASS, _MOST_CLASSES):
         return None
-    column = quoted(label)
-    distinct, rows = connection.execute(f"SELECT count(DISTINCT {column}), count(*) FROM training").fetchall()[0]
-    if distinct > min(rows // _ROWS_OF_A_CLASS, _MOST_CLASSES):
-        return None
-    read_as = "VARCHAR" if kind == "string" else "DOUBLE"
-    found = connection.execute(f"SELECT DISTINCT {column}::{read_as} FROM training ORDER BY 1").fetchall()
-    return tuple(value for (value,) in found)
+    return tuple(training.values(label))
 
 
 def check_row_ids(row_id: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side]) -> None:

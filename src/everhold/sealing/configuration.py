@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from everhold.sealing.keys import StewardKey
 
 __all__ = [
-    "bound_state", "check_settings", "listed_facts", "make_configuration", "mechanism_from", "public_facts",
-    "schema_from", "state_from",
+    "bound_state", "check_settings", "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from",
+    "public_facts", "schema_from", "state_from",
 ]  # fmt: skip
 
 _SETTINGS = {
@@ -57,6 +57,8 @@ def make_configuration(
     facts: dict[str, Any] = {} if competition is None else {"competition": competition.to_dict()}
     if sealed.engine is not None:
         facts["engine"] = dict(sealed.engine)
+    if sealed.training_table is not None:
+        facts["training_table"] = dict(sealed.training_table)
     return {
         "folder": folder.name,
         "rows": sealed.rows,
@@ -95,12 +97,18 @@ def check_settings(configuration: dict[str, Any]) -> None:
         and isinstance(mechanism, dict)
         and mechanism.keys() >= {"mechanism", "queries", "confidence"}
         and isinstance(configuration.get("engine", {}), dict)
+        and ("training_table" not in configuration or _is_table(configuration["training_table"]))
     )
     if not whole:
         raise IntegrityError(
             "the recorded settings of the holdout are not in the form in which everhold wrote them; expected an "
             "unaltered ledger; nothing was answered or charged; verify the ledger and restore a backup"
         )
+
+
+def _is_table(facts: object) -> bool:
+    """Whether facts say which table has all training rows, and how many these are."""
+    return isinstance(facts, dict) and isinstance(facts.get("table"), str) and isinstance(facts.get("rows"), int)
 
 
 def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
@@ -171,6 +179,12 @@ def public_facts(configuration: Mapping[str, Any]) -> dict[str, str | None] | No
     """
     facts = configuration.get("engine")
     return None if facts is None else {name: facts.get(name) for name in _OF_ENGINE}
+
+
+def drawn_from_rows(configuration: Mapping[str, Any]) -> int | None:
+    """Number of the training rows in an engine of which some were copied; None where all of them are in the file."""
+    rows = configuration.get("training_table", {}).get("rows", 0)
+    return int(rows) if rows > configuration["training_rows"] else None
 
 
 def listed_facts(record: HoldoutRecord, head: Head) -> dict[str, Any]:

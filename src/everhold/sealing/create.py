@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from everhold.dependence import RowStructure
+    from everhold.dependence import DependenceModel, RowStructure
     from everhold.ledger import HoldoutRecord
     from everhold.mechanisms import Mechanism
     from everhold.sealing.competition import Competition
@@ -80,11 +80,12 @@ def seal(
     folder: Path,
     *,
     holdout: RowSource | Engine,
-    training: RowSource | None,
+    training: RowSource | Engine | None,
     label: str | None,
     row_id: str | None,
     features: str,
     choose: Callable[[RowStructure], Mechanism],
+    declared: DependenceModel | None,
     most_rows: int,
     equal_rows: bool,
     again: bool,
@@ -98,11 +99,12 @@ def seal(
         folder: Where everything goes.
         holdout: As for `seal_rows`, like `training`, `label`, `row_id`, `most_rows` and `equal_rows`; or an engine, in
             which the rows stay: see `everhold.sealing.tables.staged_table`.
-        training: See there.
+        training: See there; beside sealed rows in an engine it may be another table of the engine.
         label: See there.
         row_id: See there.
         features: Whether all columns but the label are public.
         choose: From the arrangement of the rows to the mechanism that answers; what it refuses is not sealed.
+        declared: How the rows depend on each other, as it was declared.
         most_rows: See there.
         equal_rows: See there.
         again: Whether the rows may be sealed in this storage already.
@@ -115,10 +117,10 @@ def seal(
         DependenceError: If the dependence does not match the rows.
         Unavailable: If an engine cannot be reached.
     """
-    if is_engine(training):
+    if is_engine(training) and not is_engine(holdout):
         raise HoldoutRejected(
-            "the training rows are a table in an engine; expected open rows that are copied, such as 100,000 drawn at "
-            "random from that table, by whole groups where rows are grouped: guesses need no more; nothing was created"
+            "the training rows are a table in an engine, and the sealed rows are not; expected both in one engine, or "
+            "training rows in a file or a frame, at best at least as many as are sealed; nothing was created"
         )
     key = StewardKey.create(folder / KEY_FILE)
     wish: dict[str, Any] = {
@@ -127,7 +129,7 @@ def seal(
     with ExitStack() as stack:
         staging = None
         if is_engine(holdout):
-            sealed, staging = stack.enter_context(staged_table(folder, holdout, key=key, **wish))
+            sealed, staging = stack.enter_context(staged_table(folder, holdout, key=key, declared=declared, **wish))
             structure: FileStructure = TableStructure(staging, sealed)
         else:
             sealed = seal_rows(folder, holdout=holdout, **wish)

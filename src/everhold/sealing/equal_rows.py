@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
     from everhold.values.expressions import ColumnKind
 
-__all__ = ["Repetitions", "check_equal_rows", "excess_by_chance", "more_pairs_than_chance", "repetitions"]
+__all__ = [
+    "Repetitions", "check_equal_rows", "excess_by_chance", "more_pairs_than_chance", "repetitions", "telling_column",
+]  # fmt: skip
 
 _BY_CHANCE = 1e-5
 """A table of chance repetitions is refused by mistake with at most this probability."""
@@ -158,6 +160,21 @@ def repetitions(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, Col
         sizes={int(size): (int(values), int(both)) for size, values, both, *_ in found},
         shared=sum(int(line[3] or 0) for line in found),
     )
+
+
+def telling_column(
+    connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, row_id: str | None
+) -> str | None:
+    """The column of most different values in the view ``training`` that neither numbers nor names rows."""
+    content = [*next(_choices(connection, columns, row_id), ())]
+    _, names = _numbering(connection, content)
+    told = [name for name in content if name not in names]
+    if not told:
+        return None
+    different = ", ".join(f"count(DISTINCT {quoted(name)})" for name in told)
+    counts = connection.execute(f"SELECT {different} FROM training").fetchall()[0]
+    most: str = max(zip(counts, told, strict=True))[1]
+    return most
 
 
 def _comparable(name: str, kind: str) -> str:

@@ -51,13 +51,15 @@ class SealedFiles:
 
     Attributes:
         rows: Number of sealed rows.
-        training_rows: Number of training rows; 0 without a training set.
+        training_rows: Number of rows in the training file; 0 without a training set.
         columns: Kind of each column, by name.
         label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
         label_classes: Different labels of the training rows, where they are so few that they are classes; else None.
         fingerprint: SHA-256 of the holdout's file; of a table in an engine, what `keyed_fingerprint` says.
         training_fingerprint: SHA-256 of the training file; None without a training set.
         engine: Public facts of the engine in which the sealed rows stay; None where they are in a file.
+        training_table: Public facts of the table in it that has all training rows, and their number; None where they
+            are in a file. The training file has some of them then.
     """
 
     rows: int
@@ -68,6 +70,12 @@ class SealedFiles:
     fingerprint: str
     training_fingerprint: str | None
     engine: dict[str, Any] | None = None
+    training_table: dict[str, Any] | None = None
+
+    @property
+    def guess_rows(self) -> int:
+        """Number of all training rows, in the file or in a table."""
+        return self.training_rows if self.training_table is None else int(self.training_table["rows"])
 
 
 def seal_rows(
@@ -110,7 +118,7 @@ def seal_rows(
             line(done)
         sides = [FileSide(connection, what, columns) for what in sets]
         kind = None if label is None else label_kind(label, columns, sides)
-        classes = None if label is None or training is None else classes_of(connection, label, kind)
+        classes = None if label is None or training is None else classes_of(sides[1], label, kind)
         for what, rows in counts.items():
             check_size(rows=rows, columns=None, most_rows=most_rows, what=what)  # a stream does not say it before
         line(3)

@@ -10,6 +10,7 @@ from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.pinning import check_pinned
 from everhold.sealing.table import StoredRows
+from everhold.sealing.training_tables import check_training_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,17 +72,22 @@ def sealed_rows(
     return StoredRows(engine, rows=schema.rows, sealed=True, order_key=key.order_key, **_named(schema))
 
 
-def training_rows(folder: Path, configuration: dict[str, Any]) -> StoredRows | None:
-    """The training rows, if there are any.
+def training_rows(folder: Path, configuration: dict[str, Any], engine: Engine | None) -> StoredRows | None:
+    """The training rows, if there are any; of those in a table of the engine the copied ones, with all behind them.
 
     Raises:
-        IntegrityError: If their file is not the one that was written.
+        IntegrityError: If their file is not the one that was written, or the table has other columns or rows.
+        Unavailable: If the engine cannot be reached.
     """
     schema = schema_from(configuration)
     if not schema.training_rows:
         return None
     file = Embedded(folder / TRAINING_FILE, fingerprint=configuration["training_fingerprint"], what="training")
-    return StoredRows(file, rows=schema.training_rows, sealed=False, **_named(schema))
+    whole = None
+    if (facts := configuration.get("training_table")) is not None and engine is not None:
+        table = check_training_table(engine, facts, schema.columns)
+        whole = StoredRows(table, rows=facts["rows"], sealed=False, **_named(schema))
+    return StoredRows(file, rows=schema.training_rows, sealed=False, whole=whole, **_named(schema))
 
 
 def _named(schema: Schema) -> dict[str, Any]:

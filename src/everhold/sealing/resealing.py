@@ -104,7 +104,7 @@ class Content:
         table = hmac.digest(bytes.fromhex(key), f"{staging.engine.kind}:{staging.contents}".encode(), "sha256").hex()
         if not staging.is_whole:
             return cls(key, _ENGINE, staging.rows, staging.rows, table, (), table)
-        staging.bring(staging.columns)
+        staging.bring(staging.columns, of=["holdout"])
         with reading_errors_hidden("holdout"):
             staging.connection.execute(
                 "CREATE OR REPLACE TEMP VIEW rows AS SELECT *, row_number() OVER () - 1 AS file_row_number FROM holdout"

@@ -61,7 +61,7 @@ class FileStructure:
     @property
     def training_rows(self) -> int:
         """Number of training rows."""
-        return self._sealed.training_rows
+        return self._sealed.guess_rows
 
     def group_sizes(self, column: str) -> dict[int, int]:
         """Size of a group to the number of sealed groups of that size."""
@@ -270,13 +270,19 @@ class TableStructure(FileStructure):
         """See `FileStructure`; of a long table only columns that could be ids of groups of training rows."""
         self._staging.bring_some()
         some = [column for column in self._staging.comparable if self._is_apart(column)]
-        return frozenset(some if self._staging.is_whole else (column for column in some if self._still_apart(column)))
+        if self._staging.all_whole:
+            return frozenset(some)
+        return frozenset(column for column in list(filter(self._repeats, some)) if self._still_apart(column))
+
+    def _repeats(self, column: str) -> bool:
+        """Whether two training rows have the same value of a column."""
+        if (side := self._staging.sides.get("training")) is not None:
+            return side.different(column) < side.rows - side.missing(column)
+        name = quoted(column)
+        return self._count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training") > 0
 
     def _still_apart(self, column: str) -> bool:
         """Whether a column that looks so in a sample of the rows is apart in all of them."""
-        name = quoted(column)
-        if not self._count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training"):
-            return False
         self._staging.distinct(column)
         return self._is_apart(column)
 

@@ -67,6 +67,7 @@ class StoredRows:
         label: Column without missing values that keeps its own type.
         row_id: Column that names rows, each once; it puts the rows of a table without positions in order.
         order_key: Makes the secret order in which code meets sealed rows; None for their own order.
+        whole: Public rows in an engine of which these are some; None where these are all.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class StoredRows:
         label: str | None = None,
         row_id: str | None = None,
         order_key: bytes | None = None,
+        whole: StoredRows | None = None,
     ) -> None:
         self.engine = engine
         self._columns = tuple(columns)
@@ -86,6 +88,7 @@ class StoredRows:
         self._label = label
         self._row_id = row_id
         self._order_key = order_key
+        self.whole = whole
         self._arrays: dict[str, NDArray[Any]] = {}
         self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
         self._ids: list[Any] | None = None
@@ -97,8 +100,10 @@ class StoredRows:
         return f"{type(self).__name__}(rows={self.rows})"
 
     def close(self) -> None:
-        """Close the engine; it opens again when needed."""
+        """Close the engine, and that of all rows; they open again when needed."""
         self.engine.close()
+        if self.whole is not None:
+            self.whole.close()
 
     def on(self, engine: Engine) -> StoredRows:
         """The same rows as another engine has them, with more columns beside them."""
@@ -106,6 +111,11 @@ class StoredRows:
             engine, rows=self.rows, columns=self._columns, sealed=self._sealed, label=self._label, row_id=self._row_id,
             order_key=self._order_key,
         )  # fmt: skip
+
+    def counting(self, query: BoundQuery) -> StoredRows:
+        """The rows in which a question to public rows is counted: all, where their engine can evaluate it."""
+        whole, parts = self.whole, _parts_of_ratio(query) or (query,)
+        return self if whole is None or any(whole._value(part) is None for part in parts) else whole
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
         """Exact sums of row values over each part of the rows; row i belongs to part i modulo ``parts``.

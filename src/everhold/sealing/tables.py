@@ -1,14 +1,15 @@
 """Sealing a table that stays in an engine: what `everhold.sealing.files` checks of files is checked where the rows are.
 
 What is about one table alone, the engine counts. What compares it with training rows needs columns of both in one
-place: `everhold.sealing.staging` brings those, and copies are looked for among rows drawn at random if there are many.
-For a random part of the sealed rows chance puts equal rows on both sides just as for all of them.
+place: `everhold.sealing.staging` brings those, and copies are looked for among some of the rows if there are many.
+For a random part of the sealed rows chance puts equal rows on both sides just as for all of them, and so it does for
+the rows of both tables that have some values of a column.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected
 from everhold.progress import progress
@@ -24,18 +25,20 @@ from everhold.sealing.checks import (
 )
 from everhold.sealing.duckdb_files import spilling_into
 from everhold.sealing.engines.conformance import conformance
-from everhold.sealing.engines.connecting import check_public
-from everhold.sealing.equal_rows import check_equal_rows
+from everhold.sealing.engines.connecting import check_public, is_engine
+from everhold.sealing.equal_rows import check_equal_rows, telling_column
 from everhold.sealing.files import TRAINING_FILE, SealedFiles, write_rows
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.pinning import keyed_fingerprint
 from everhold.sealing.reading import check_size, column_kinds, read_rows, reading_errors_hidden
 from everhold.sealing.staging import Staging
+from everhold.sealing.training_tables import MOST_COPIED, rows_copied, table_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from everhold.dependence import DependenceModel
     from everhold.sealing.checks import Side
     from everhold.sealing.engines.base import Engine
     from everhold.sealing.keys import StewardKey
@@ -51,7 +54,8 @@ def staged_table(
     engine: Engine,
     *,
     key: StewardKey,
-    training: RowSource | None,
+    training: RowSource | Engine | None,
+    declared: DependenceModel | None = None,
     label: str | None,
     row_id: str | None,
     most_rows: int,
@@ -63,10 +67,11 @@ def staged_table(
         folder: Where the training file goes, and what checks need, until they are done.
         engine: The table whose rows are sealed.
         key: The steward's, for the fingerprint.
-        training: Open rows of the same columns.
+        training: Open rows of the same columns, or another table of the engine.
+        declared: How rows depend on each other, as it was declared: training rows of a table are copied accordingly.
         label: As for `everhold.sealing.files.seal_rows`, like `row_id` and `equal_rows`.
         row_id: See there.
-        most_rows: The most training rows; the table may have any number.
+        most_rows: The most training rows in a file; a table may have any number.
         equal_rows: See there.
 
     Yields:
@@ -84,19 +89,27 @@ def staged_table(
     _check_conformance(engine)
     with progress("checking the table", 5) as line:
         pinned = keyed_fingerprint(engine, key)
-        rows = int(engine.rows(f"SELECT count(*) FROM {engine.source} AS t")[0][0])
+        rows = int(engine.rows(f"SELECT count(*) FROM {engine.source} AS {engine.dialect.rows}")[0][0])
         if not rows:
             raise HoldoutRejected("the holdout table is empty; expected at least one row; nothing was created")
         line(1)
-        with Staging(folder, engine, columns, rows=rows) as staging:
-            sides: list[Side] = [TableSide(engine, columns, rows)]
-            if training is not None:
+        tables = [TableSide(engine, columns, rows)]
+        if is_engine(training):
+            tables.append(_training_side(engine, training, columns))
+        with Staging(folder, columns, tables) as staging:
+            sides: list[Side] = [*tables]
+            if is_engine(training):
+                _copy_training(folder, staging, rows_copied(tables[1], engine, declared, row_id=row_id))
+            elif training is not None:
                 _write_training(folder, training, columns, most_rows=most_rows)
-                staging.show_training()
                 sides.append(FileSide(staging.connection, "training", columns))
+            copied = 0
+            if training is not None:
+                staging.show_training()
+                copied = FileSide(staging.connection, "training", columns).rows
             line(2)
             kind = None if label is None else label_kind(label, columns, sides)
-            classes = None if label is None or training is None else classes_of(staging.connection, label, kind)
+            classes = None if label is None or training is None else classes_of(sides[1], label, kind)
             line(3)
             if row_id is not None:
                 check_row_ids(row_id, columns, sides)
@@ -106,13 +119,14 @@ def staged_table(
             yield (
                 SealedFiles(
                     rows=rows,
-                    training_rows=0 if training is None else sides[1].rows,
+                    training_rows=copied,
                     columns=columns,
                     label_kind=kind,
                     label_classes=classes,
                     fingerprint=pinned,
                     training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
                     engine=facts,
+                    training_table=_facts_of(tables[1]) if is_engine(training) else None,
                 ),
                 staging,
             )
@@ -146,6 +160,29 @@ def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
         )
 
 
+def _training_side(engine: Engine, training: Engine, columns: dict[str, ColumnKind]) -> TableSide:
+    """The table of training rows, which has the same columns, and at least one row."""
+    table = table_beside(engine, training)
+    check_same_columns(columns, table.columns())
+    rows = int(table.rows(f"SELECT count(*) FROM {table.source} AS {table.dialect.rows}")[0][0])
+    if not rows:
+        raise HoldoutRejected("the training table is empty; expected at least one row; nothing was created")
+    return TableSide(table, columns, rows, "training")
+
+
+def _facts_of(training: TableSide) -> dict[str, Any]:
+    """By what the table of training rows is known again."""
+    facts = training.engine.to_dict()
+    return {"table": facts["table"], "snapshot": facts["snapshot"], "rows": training.rows}
+
+
+def _copy_training(folder: Path, staging: Staging, which: str) -> None:
+    """Write the training rows that are copied from their table."""
+    expected = min(staging.sides["training"].rows, MOST_COPIED)
+    staging.stream("training_source", list(staging.columns), which, rows=expected, side="training")
+    write_rows(staging.connection, "training", staging.columns, folder / TRAINING_FILE)
+
+
 def _write_training(folder: Path, training: RowSource, columns: dict[str, ColumnKind], *, most_rows: int) -> None:
     with spilling_into(folder) as connection:
         read_rows(connection, training, name="training_source", what="training", most_rows=most_rows)
@@ -156,11 +193,14 @@ def _write_training(folder: Path, training: RowSource, columns: dict[str, Column
 
 def _check_apart(staging: Staging, *, row_id: str | None, equal_rows: bool) -> None:
     """Check that sealed rows are no training rows, by their ids and by what they hold."""
+    alike = None
+    if "training" in staging.sides and not staging.all_whole:
+        alike = telling_column(staging.connection, staging.comparable, row_id=row_id)
     if row_id is not None:
         staging.bring([row_id])
         with reading_errors_hidden("holdout"):
             check_not_shared(staging.connection, row_id)
     if not equal_rows and staging.comparable:
-        staging.bring_some()
+        staging.bring_some(alike)
         with reading_errors_hidden("training"):
             check_equal_rows(staging.connection, staging.comparable, row_id=row_id)
