@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "ledger-growth.svg"
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 ROUNDS, ASKS = 40, 5
+_COLOURS = ("#0072b2", "#009e73", "#56b4e9", "#cc79a7", "#d55e00")
 
 
 def measure(folder: str | None = None) -> list[dict[str, object]]:
@@ -39,6 +40,7 @@ def measure(folder: str | None = None) -> list[dict[str, object]]:
     if folder is None:
         with tempfile.TemporaryDirectory() as temporary:
             return measure(temporary)
+    Path(folder).mkdir(parents=True, exist_ok=True)
     for size in SIZES:
         _prepare(folder, size)
     lines = [{"entries": size, **_opening(folder, size)} for size in SIZES]
@@ -146,7 +148,7 @@ def draw(lines: list[dict[str, object]]) -> None:
         .encode(
             x=alt.X("entries:Q", scale=alt.Scale(type="log"), title="entries of the ledger", axis=decades(3, 6)),
             y=alt.Y("milliseconds:Q", scale=alt.Scale(type="log"), title="milliseconds", axis=decades(0, 6)),
-            color=alt.Color("what:N", sort=list(shown), legend=alt.Legend(title=None)),
+            color=alt.Color("what:N", sort=list(shown), scale=alt.Scale(range=_COLOURS), legend=alt.Legend(title=None)),
         )
         .properties(width=420, height=260)
     )
