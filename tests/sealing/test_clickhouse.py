@@ -11,6 +11,7 @@ from contracts.rows_contract import RowsContract, columns_of_rows
 from engine_tables import clickhouse_client, filed, in_clickhouse
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
+from everhold.sealing.checks import TableSide
 from everhold.sealing.engines.clickhouse import ClickHouse
 from everhold.sealing.staging import Staging
 from everhold.sealing.structure import TableStructure
@@ -162,13 +163,13 @@ def test_no_column_is_taken_for_a_name_that_statements_give(clickhouse, tmp_path
     clickhouse.command("CREATE TABLE named (c1 Int64, c0 Int64, size Int64) ENGINE = Memory")
     clickhouse.command("INSERT INTO named SELECT number, 100 + number, intDiv(number, 2) FROM numbers(8)")
     engine = ClickHouse(clickhouse.path, "named")
-    with Staging(tmp_path, engine, engine.columns(), rows=8) as staging:
+    with Staging(tmp_path, engine.columns(), [TableSide(engine, engine.columns(), 8)]) as staging:
         staging.bring(["c0", "c1", "size"])
         found = staging.connection.execute("SELECT min(c0), min(c1), max(size) FROM holdout").fetchall()
         assert found == [(100, 0, 3)]
-        assert TableStructure(staging, SimpleNamespace(columns=engine.columns(), training_rows=0)).group_sizes(
-            "size"
-        ) == {2: 4}
+        assert TableStructure(staging, SimpleNamespace(columns=engine.columns(), guess_rows=0)).group_sizes("size") == {
+            2: 4
+        }
 
 
 @pytest.mark.parametrize("name", ["everhold", "everhold.late", "everhold_0.joined_id"])
