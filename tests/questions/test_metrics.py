@@ -47,6 +47,15 @@ def test_integers_beyond_the_doubles_are_told_apart():
     assert question(accuracy(big // 2), "number") == question(accuracy(big / 2), "number")
 
 
+@pytest.mark.parametrize("number", [-129, -128, 0, 127, 128, 300])
+def test_numbers_of_one_byte_and_others_are_told_apart(number):
+    same = np.full(ROWS, number)
+    in_a_byte = same.astype(np.int8)
+    assert question(accuracy(same), "number") == question(accuracy(same / 1.0), "number")
+    assert (question(accuracy(same), "number") == question(accuracy(in_a_byte), "number")) == (-129 < number < 128)
+    assert question(accuracy(same), "number") != question(accuracy(same + 256), "number")
+
+
 def test_objects_of_numbers_are_numbers():
     plain = question(accuracy([1, 0] * 3))
     assert plain == question(accuracy(np.array([1, 0] * 3, dtype=object)))
