@@ -181,7 +181,8 @@ def describe(
     about a row, except with probability delta, of answers that would lose
     loss_if_independent if rows were independent.
 
-    The picture shows influence against distance, for chains; with --queries it
+    The picture shows how far rows reach in a series, which belong together in
+    groups, and which tell about each other in a network; with --queries it
     shows the radius against the correlation of neighbouring rows.
 
     Exit codes:
