@@ -175,7 +175,9 @@ def test_what_is_copied_of_a_table(tables_of_both, monkeypatch):
 
     def copied(declared):
         which = rows_copied(side, sealed, declared, row_id="id")
-        return [row_id for (row_id,) in opened.rows(f"SELECT t.id FROM {opened.source} AS t{which}")]
+        of = opened.dialect
+        found = opened.rows(f"SELECT {of.column('id')} FROM {opened.source} AS {of.rows}{which}")
+        return [row_id for (row_id,) in found]
 
     homes, ids = np.asarray(OPEN["home"]), np.asarray(OPEN["id"])
     assert side.values("y") == sorted({float(label) for label in OPEN["y"]})
