@@ -140,13 +140,13 @@ def test_generated_expressions_agree_with_the_rules_in_duckdb(questions, engine)
 @pytest.mark.parametrize(
     ("name", "count"),
     {
-        "pyarrow": 400,
-        "polars": 400,
-        "pandas": 200,
-        "polars lazy": 200,
-        "pandas objects": 100,
-        "pandas nullable": 100,
-        "pandas arrow": 100,
+        "pyarrow": 100,
+        "polars": 100,
+        "pandas": 60,
+        "polars lazy": 60,
+        "pandas objects": 40,
+        "pandas nullable": 40,
+        "pandas arrow": 40,
     }.items(),
 )
 def test_generated_expressions_agree_with_the_rules_on_each_frame(questions, arrow, data, name, count):
@@ -160,7 +160,7 @@ def test_generated_expressions_agree_with_the_rules_on_each_frame(questions, arr
 def test_generated_expressions_agree_with_the_rules_on_a_lazy_relation(questions, arrow):
     with duckdb.connect(config={"threads": 1}) as ordinary:
         relation = ordinary.from_arrow(arrow).project('* REPLACE (epoch(visit) AS visit, epoch("end") AS "end")')
-        for trees, values, wanted, unit in questions[-8:]:
+        for trees, values, wanted, unit in [*questions[:2], questions[-1]]:
             for tree, found, one in zip(trees, grids(relation, values, unit), wanted, strict=True):
                 assert found == one, tree
 

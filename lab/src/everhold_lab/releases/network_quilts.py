@@ -101,12 +101,13 @@ def chain_quilts(row: int, rows: int, *, most_nearby: int | None = None) -> tupl
     limit = rows - 1 if most_nearby is None else most_nearby
     lefts = [*range(row - 1, max(row - limit - 2, -1), -1), *([-1] if row <= limit else [])]
     ends = [*range(row + 1, min(row + limit + 2, rows)), *([rows] if rows - 1 - row <= limit else [])]
-    pairs = [(left, end) for left in lefts for end in ends if end - left - 2 <= limit]
-    if len(pairs) > _MOST_QUILTS:
+    quilts = sum(max(min(ends[-1], left + limit + 2) - row, 0) for left in lefts) if ends else 0
+    if quilts > _MOST_QUILTS:
         raise DependenceError(
-            f"row {row} of {rows} has {len(pairs)} quilts; expected at most {_MOST_QUILTS}; give most_nearby",
-            quilts=len(pairs),
+            f"row {row} of {rows} has {quilts} quilts; expected at most {_MOST_QUILTS}; give most_nearby",
+            quilts=quilts,
         )
+    pairs = [(left, end) for left in lefts for end in ends if end - left - 2 <= limit]
     pairs = sorted({*pairs, (-1, rows)}, key=lambda pair: (pair[1] - pair[0], -pair[0]))
     return tuple(
         Quilt(
