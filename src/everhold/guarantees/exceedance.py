@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import lambertw, ndtr
 
 from everhold.arguments import positive
@@ -129,7 +129,7 @@ def gaussian_norm_exceedance(*, alpha: float, scale: float, dimension: int) -> f
     """
     z = alpha / scale
     least = max(z, math.sqrt(dimension))
-    y = float(brentq(lambda y: (y - dimension / y) * (y - z) - 1.0, least, least + 2.0, xtol=1e-13))
+    y = float(scipy.optimize.brentq(lambda y: (y - dimension / y) * (y - z) - 1.0, least, least + 2.0, xtol=1e-13))
     return math.inf if y * y <= dimension else scale * math.exp(_log_norm_exceedance(y, dimension))
 
 
@@ -141,7 +141,7 @@ def gaussian_norm_allowance(*, exceedance: float, scale: float, dimension: int) 
     wanted, root = exceedance / scale, math.sqrt(dimension)
     if wanted >= root:  # E ||Y|| itself is no more
         return 0.0
-    y = brentq(lambda y: _log_norm_exceedance(y, dimension) - math.log(wanted), root + 1e-6, root + 36.0)
+    y = scipy.optimize.brentq(lambda y: _log_norm_exceedance(y, dimension) - math.log(wanted), root + 1e-6, root + 36.0)
     return max(scale * (y - y / (y * y - dimension) + 1e-8), 0.0)
 
 

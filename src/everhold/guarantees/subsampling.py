@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import xlog1py
 
 from everhold.guarantees.exceedance import gaussian_exceedance
@@ -189,7 +189,7 @@ def information_radius(*, rows: int, answers: int, draws: int, coins: float, bet
         budget = (half + math.sqrt(half * half + information)) ** 2
         return InformationBound(alpha + math.sqrt(budget / (2.0 * rows * beta)), alpha, information, budget)
 
-    best = minimize_scalar(
+    best = scipy.optimize.minimize_scalar(
         lambda z: bound(z).radius, bounds=(0.0, _LARGEST_DEVIATION), method="bounded", options={"xatol": 1e-6}
     )
     return bound(float(best.x))

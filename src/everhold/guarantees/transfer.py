@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from everhold.arguments import fraction
 
@@ -108,7 +108,7 @@ def transfer_radius(exceedance: Exceedance, leakage: PrivacyCurve, *, confidence
         0.17
     """
     beta = 1.0 - fraction(confidence, "confidence")
-    fine = minimize_scalar(
+    fine = scipy.optimize.minimize_scalar(
         lambda alpha: alpha + exceedance(alpha) / beta, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10}
     )
     alpha = float(fine.x)

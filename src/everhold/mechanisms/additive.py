@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 from scipy.special import ndtri
 
 from everhold.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
@@ -129,7 +129,7 @@ class AdditiveNoise(TransferredPromise):
         steps = np.linspace(*ends, num=_LOOKS)
         step = int(np.argmin([radius(float(tried)) for tried in steps]))
         around = float(steps[max(step - 1, 0)]), float(steps[min(step + 1, _LOOKS - 1)])
-        best = minimize_scalar(radius, bounds=around, method="bounded", options={"xatol": 1e-5})
+        best = scipy.optimize.minimize_scalar(radius, bounds=around, method="bounded", options={"xatol": 1e-5})
         return replace(start, scale=math.exp(float(best.x)))
 
     @abstractmethod

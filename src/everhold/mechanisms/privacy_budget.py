@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from scipy.optimize import brentq
+import scipy
 
 from everhold.guarantees.exceedance import gaussian_exceedance
 from everhold.mechanisms.additive import GaussianNoise
@@ -179,7 +179,9 @@ class PrivacyBudget(GaussianNoise):
             return 1.0
         if radius_at(math.exp(math.log(least))) >= tolerance:
             return least
-        above = brentq(lambda log_scale: radius_at(math.exp(log_scale)) - tolerance, math.log(least), 0.0, xtol=1e-9)
+        above = scipy.optimize.brentq(
+            lambda log_scale: radius_at(math.exp(log_scale)) - tolerance, math.log(least), 0.0, xtol=1e-9
+        )
         return max(math.exp(float(above)) * (1.0 - 1e-8), least)
 
     def credits_for(self, scale: float) -> int:
@@ -309,7 +311,7 @@ class PrivacyBudget(GaussianNoise):
 
         if missing(0.0) <= 0.0:
             return 0.0
-        return 1.0 if missing(1.0) > 0.0 else float(brentq(missing, 0.0, 1.0)) + 1e-9
+        return 1.0 if missing(1.0) > 0.0 else float(scipy.optimize.brentq(missing, 0.0, 1.0)) + 1e-9
 
     def quote_at(self, state: State, tolerance: float) -> Quote:
         """The price of a mean with a half-width of its own."""
@@ -336,4 +338,4 @@ def deviations(missing: Callable[[float], float]) -> float:
     """The standard deviations at which a falling function of them reaches 0, rounded up."""
     if missing(0.0) <= 0.0:
         return 0.0
-    return float(brentq(missing, 0.0, 40.0, xtol=1e-12)) + 1e-10
+    return float(scipy.optimize.brentq(missing, 0.0, 40.0, xtol=1e-12)) + 1e-10

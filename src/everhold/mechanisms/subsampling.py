@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 from scipy.special import ndtri
 
 from everhold.dependence import Independent
@@ -123,7 +123,7 @@ class Subsampling(TransferredPromise, FreshDraws):
 
     def _with_best_coins(self) -> Self:
         """Searched with the Gaussian curve that the draws come close to; it is quick, and the least is flat."""
-        best = minimize_scalar(
+        best = scipy.optimize.minimize_scalar(
             lambda log_kept: self._with_kept(log_kept)._gaussian_radius(),
             bounds=(math.log(_LEAST_KEPT), math.log1p(-_LEAST_KEPT)),
             method="bounded",
@@ -204,7 +204,7 @@ class RandomRows(FreshDraws):
         wish = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
         start = cls(**wish, draws=1, coins=min(_COINS_FOR_ALL_ROWS / max(rows, 1), 0.5) if coins is None else coins)
 
-        best = minimize_scalar(
+        best = scipy.optimize.minimize_scalar(
             lambda log_draws: start._with_draws(log_draws)._bound().radius,
             bounds=(0.0, math.log(MOST_DRAWS)),
             method="bounded",

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from everhold.guarantees.transfer import LeakageBound, leakage_bound
 from everhold.mechanisms.additive import Transferred
@@ -166,7 +166,7 @@ class Thresholdout(ChecksGuesses, Transferred):
 
         upper = max(most, 0.0) if two_sided else 1.0
         scale = self.threshold_scale + self.comparison_scale
-        best = minimize_scalar(
+        best = scipy.optimize.minimize_scalar(
             lambda x: at(x).total,
             bounds=(0.0, min(upper, 60.0 * scale)),
             method="bounded",

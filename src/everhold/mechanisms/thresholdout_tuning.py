@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from everhold.guarantees.exceedance import comparison_exceedance, laplace_exceedance, wrong_side_exceedance
 
@@ -175,7 +175,7 @@ class _Search:
             return math.log(self.threshold(point, math.exp(log_leak(float(point[0]))), start)) + off
 
         simplex = center + np.vstack([np.zeros(4), 0.6 * width * np.eye(4)])
-        found = minimize(
+        found = scipy.optimize.minimize(
             log_threshold,
             center,
             method="Nelder-Mead",

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
 from everhold.privacy.pure_composition import log_delta_pure
@@ -129,7 +129,7 @@ class PrivacyCurve(ABC):
         low = high / 2.0
         while low > 1e-300 and excess(low) <= 0:
             low, high = low / 2.0, low
-        return float(brentq(excess, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=500))
+        return float(scipy.optimize.brentq(excess, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=500))
 
     def group(self, rows: int) -> PrivacyCurve:
         """The curve for data sets that differ in `rows` rows; generic fallback, see `GroupCurve`."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import solve_banded
 
 __all__ = ["log_delta_pure"]
 
@@ -123,7 +123,7 @@ def _beyond(above: Floats, level: float) -> Floats:
     bands = np.ones((2, len(above)))
     bands[0] = -math.exp(-2 * level)
     right_side = np.append(-math.expm1(-2 * level) * above[1:], 0.0)
-    return np.asarray(solve_banded((0, 1), bands, right_side))
+    return np.asarray(scipy.linalg.solve_banded((0, 1), bands, right_side))
 
 
 def _far_tail(first: int, gap: float, level: float, times: int) -> float:

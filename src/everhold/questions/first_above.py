@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from everhold.arguments import brief
 from everhold.display import at_least, at_most
@@ -236,7 +236,7 @@ def _allowance(questions: int, threshold_scale: float, query_scale: float, excee
 
     if missing(0.0) <= 0.0:
         return 0.0
-    return 1.0 if missing(1.0) > 0.0 else float(brentq(missing, 0.0, 1.0)) + 1e-9
+    return 1.0 if missing(1.0) > 0.0 else float(scipy.optimize.brentq(missing, 0.0, 1.0)) + 1e-9
 
 
 def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:

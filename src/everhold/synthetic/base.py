@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from everhold.synthetic.universe import MOST_ROWS
 from everhold.values.evaluation import UNIT
@@ -107,7 +107,7 @@ class Synthesizer(ABC):
         """
         alpha, exceedance = self._apart(beta)
         regret, units, number = self.selection.exceedance, self.steps, self.candidates
-        found = minimize_scalar(  # a regret in [0, 1] exceeds no alpha above 1
+        found = scipy.optimize.minimize_scalar(  # a regret in [0, 1] exceeds no alpha above 1
             lambda extra: extra + regret(extra, candidates=number, steps=units) / beta,
             bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10},
         )  # fmt: skip

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
+import scipy
 from scipy.special import erf
 
 from everhold.dependence.base import Spread
@@ -268,7 +268,7 @@ def _convolved(
     weights: NDArray[np.float64], forward: NDArray[np.float64], backward: NDArray[np.float64], last: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """``sum_a P[F=a] P[B=k-a]`` and ``sum_a (P[F>=a] P[B=k-a] + P[F=a] P[B>=k-a])`` for times of at most ``last``."""
-    size = next_fast_len(2 * forward.shape[1], real=True)
+    size = scipy.fft.next_fast_len(2 * forward.shape[1], real=True)
     both = np.zeros(size // 2 + 1, dtype=np.complex128)
     cut = np.zeros_like(both)
     block = max(_CELLS // (4 * size), 1)
@@ -278,7 +278,7 @@ def _convolved(
         back, back_tail = _spectra(backward[part], last, size)
         both += weights[part] @ (front * back)
         cut += weights[part] @ (front_tail * back + front * back_tail)
-    values = np.maximum(irfft(np.stack([both, cut]), size), 0.0)
+    values = np.maximum(scipy.fft.irfft(np.stack([both, cut]), size), 0.0)
     values[:, :2] = 0.0
     return values[0], values[1]
 
@@ -288,7 +288,7 @@ def _spectra(tails: NDArray[np.float64], last: int, size: int) -> tuple[NDArray[
     masses, least = np.zeros((2, len(tails), last + 1))
     masses[:, 1:] = tails[:, :last] - tails[:, 1 : last + 1]
     least[:, 1:] = tails[:, :last] - tails[:, last : last + 1]
-    return np.asarray(rfft(masses, size)), np.asarray(rfft(least, size))
+    return np.asarray(scipy.fft.rfft(masses, size)), np.asarray(scipy.fft.rfft(least, size))
 
 
 def _rounded_up(counts: NDArray[np.int64], masses: NDArray[np.float64], *, lost: float) -> Spread:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import betaln, gammaincinv, xlog1py, xlogy
 
 from everhold.errors import DependenceError
@@ -318,7 +318,7 @@ def _mixture_low(hits: int, trials: int, level: float) -> float:
     def lacking(chance: float) -> float:
         return least - float(xlogy(hits, chance) + xlog1py(trials - hits, -chance))
 
-    return float(brentq(lacking, 1e-300, hits / trials, xtol=1e-14))
+    return float(scipy.optimize.brentq(lacking, 1e-300, hits / trials, xtol=1e-14))
 
 
 def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> CorrelationSet:

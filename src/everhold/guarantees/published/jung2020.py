@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from everhold.arguments import fraction, positive
@@ -207,7 +207,7 @@ def _nelder_mead(objective: Callable[[Floats], float], queries: int, noise: floa
     """Least value over (ln z, ln eps, ln eps/mu), from a start where noise ``z noise/mu`` and bias eps balance."""
     z = math.sqrt(2.0 * math.log(1e4 * queries))
     start = np.log([z, min(0.7, math.sqrt(5.0 * z * noise)), 5.0])
-    found = minimize(
+    found = scipy.optimize.minimize(
         objective, start, method="Nelder-Mead", bounds=_SEARCH, options={"xatol": 1e-6, "fatol": 1e-9, "maxiter": 600}
     )
     return float(found.fun), np.asarray(found.x, dtype=np.float64)

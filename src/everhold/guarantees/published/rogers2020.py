@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import minimize_scalar
+import scipy
 
 from everhold.arguments import fraction, positive
 from everhold.guarantees.published.bound import (
@@ -114,7 +114,7 @@ def _scale_free(queries: int, beta: float) -> tuple[float, float]:
         return math.sqrt((1.0 + math.exp(log_excess)) / (2.0 * beta)) + scale_at(log_excess) * quantile
 
     bounds = (-12.0, math.log(queries) + 12.0)
-    best = minimize_scalar(width_at, bounds=bounds, method="bounded", options={"xatol": 1e-9})
+    best = scipy.optimize.minimize_scalar(width_at, bounds=bounds, method="bounded", options={"xatol": 1e-9})
     return float(best.fun), scale_at(float(best.x))
 
 
