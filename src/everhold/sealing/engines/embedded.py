@@ -12,6 +12,7 @@ only for the rows that take it (visible in the timing) and shared parts are repe
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import weakref
@@ -147,6 +148,13 @@ class Embedded:
                 self._connection.close()
                 self._connection = None
 
+    def _close_at_exit(self) -> None:
+        """Close the connection, unless a thread still works with it after one second."""
+        self.interrupt()
+        if self._lock.acquire(timeout=1.0):
+            self._lock.release()
+            self.close()
+
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:
             self._connection = locked_connection(self._path)
@@ -161,6 +169,13 @@ class Embedded:
 
 _engines: weakref.WeakSet[Embedded] = weakref.WeakSet()
 _left_to_parent: list[object] = []  # never closed in a child: that would wait for threads that it does not have
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Close all connections: DuckDB lists each object that outlives the interpreter, some sixty lines, on stderr."""
+    for engine in list(_engines):
+        engine._close_at_exit()
 
 
 def _after_fork_in_child() -> None:
