@@ -4,6 +4,7 @@ import pickle
 import warnings
 from functools import partial
 from inspect import signature
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -27,7 +28,7 @@ from sklearn_samples import ROWS, SPACE, TREE, Confirming, Diligent, create, mec
 
 import everhold as eh
 from everhold import BudgetExhausted, EverholdWarning, QueryRejected
-from everhold.sklearn import SealedScorer, SealedSearchCV
+from everhold.sklearn import SealedScorer, SealedSearchCV, _Line, _table
 
 
 @pytest.fixture
@@ -68,14 +69,52 @@ def test_the_answer_is_about_the_model_that_is_handed_over(holdout):
     assert again.to_dict() | now == search.best_answer_.to_dict() | now
 
 
-def test_the_best_one_is_the_one_that_is_proved_to_be_best(holdout):
+def test_the_best_one_has_the_best_answer_and_says_which_others_may_be_better(holdout):
     search = search_of(holdout, n_iter=8).fit(*holdout.training_rows())
-    lows = search.cv_results_["answer_low"]
-    assert search.best_index_ == int(np.argmax(lows)) == int(np.argmin(search.cv_results_["rank_answer"]))
-    assert lows[search.best_index_] > np.min(lows)
+    table = search.cv_results_
+    assert search.best_index_ == int(np.argmax(table["answer"])) == int(np.argmin(table["rank_answer"]))
+    assert table["may_be_best"].tolist() == (table["answer_high"] >= table["answer_low"].max()).tolist()
+    assert table["may_be_best"][search.best_index_]
     fresh = points(9)
     truth = np.mean(search.predict(holdout.training_rows()[0].assign(a=fresh["a"], b=fresh["b"])) == fresh["y"])
     assert search.best_answer_.low <= truth <= search.best_answer_.high
+
+
+def answers_of(*ends):
+    """Lines of a search with these answers: value, low, high."""
+    return [
+        _Line(
+            {"place": place},
+            (0.5,),
+            (0.0,),
+            (0.0,),
+            0.0,
+            SimpleNamespace(value=v, low=a, high=b, source="x", charged=0),
+        )
+        for place, (v, a, b) in enumerate(ends)
+    ]
+
+
+def test_intervals_that_reach_the_end_of_the_range_do_not_decide_who_is_best():
+    found = _table(answers_of((0.70, 0.0, 1.0), (0.75, 0.0, 0.9), (0.80, 0.0, 0.95)), greater=True)
+    assert found["rank_answer"].tolist() == [3, 2, 1]
+    assert found["may_be_best"].tolist() == [True, True, True]
+
+
+def test_what_is_surely_worse_cannot_be_the_best():
+    ends = (0.5, 0.4, 0.6), (0.8, 0.7, 0.9), (0.7, 0.55, 0.85)
+    assert _table(answers_of(*ends), greater=True)["may_be_best"].tolist() == [False, True, True]
+    assert _table(answers_of(*ends), greater=False)["may_be_best"].tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("greater", [True, False])
+def test_the_truly_best_one_is_always_among_those_that_may_be(greater):
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        truth, wide = rng.random(6), rng.random((2, 6)) * 0.5
+        lines = answers_of(*zip(rng.random(6), truth - wide[0], truth + wide[1], strict=True))  # every interval holds
+        best = np.argmax(truth if greater else -truth)
+        assert _table(lines, greater=greater)["may_be_best"][best]
 
 
 def test_a_loss_is_better_when_it_is_lower(holdout):

@@ -93,10 +93,9 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         metric: What is asked; see `Holdout.evaluate`.
         n_iter: Number of configurations.
         cv: Number of folds, or a splitter; five folds by default. A number keeps groups together.
-        refit: Whether there is a ``best_estimator_``: the configuration of which most is proved, the one with the
-            highest lower end of its interval, or the lowest upper end of a loss. That no other one is better is not
-            proved. Or a function from ``cv_results_`` to the index of the best one; then all fitted models are kept in
-            memory until it decides.
+        refit: Whether there is a ``best_estimator_``: the configuration with the best answer, the first one of equal
+            ones. Which others may be better says ``may_be_best``. Or a function from ``cv_results_`` to the index of
+            the best one; then all fitted models are kept in memory until it decides.
         n_jobs: Configurations that are fitted at once; one process asks, in order.
         pre_dispatch: Configurations that are sent to workers ahead.
         random_state: Of the draw. Give the estimator one, too: a model that is fitted anew otherwise is a new question.
@@ -108,6 +107,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         cv_results_: Columns of scikit-learn, of which scores are those of cross-validation, greater is better; and what
             the holdout said, in the metric's own units: ``answer``, ``answer_low``, ``answer_high``,
             ``answer_source``, ``answer_charged``, ``rank_answer``, ``refit_time`` and ``answer_time`` in seconds.
+            ``may_be_best`` is false where the whole interval is worse than that of another configuration: with the
+            probability of the promise the best configuration of the population is among the others.
         answers_: The answers themselves, one for each configuration; None where it could not be fitted.
         best_estimator_: The model that was asked about: fitted on all rows.
         best_answer_: The answer about it.
@@ -212,7 +213,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             if line.answer is not None and line.answer.refused:
                 self.budget_ended_ = True
                 break
-            models.offer(len(lines), line.proven(greater=greater), tried)
+            models.offer(len(lines), line.score(greater=greater), tried)
             lines.append(line)
         self._check(lines, planned=len(candidates))
         self.cv_results_ = _table(lines, greater=greater)
@@ -367,26 +368,26 @@ class _Line:
     answer_seconds: float = 0.0
     fault: str = ""
 
-    def proven(self, *, greater: bool) -> float:
-        """What it is proved to be at least, greater is better; minus infinity where nothing is."""
-        if self.answer is None or self.answer.low is None or self.answer.high is None:
+    def score(self, *, greater: bool) -> float:
+        """Value of the answer, greater is better; minus infinity without an answer."""
+        if self.answer is None or self.answer.value is None:
             return -np.inf
-        return self.answer.low if greater else -self.answer.high
+        return self.answer.value if greater else -self.answer.value
 
 
 class _Models:
-    """The fitted model of which most is proved so far; or all of them, for whoever decides at the end."""
+    """Fitted model with the best answer so far; or all models, where a function decides at the end."""
 
     def __init__(self, *, keep_all: bool) -> None:
         self._keep_all, self._best, self._kept = keep_all, -np.inf, dict[int, Any]()
 
-    def offer(self, place: int, proven: float, tried: CrossValidated | _Line) -> None:
+    def offer(self, place: int, score: float, tried: CrossValidated | _Line) -> None:
         if isinstance(tried, _Line):
             return
         if self._keep_all:
             self._kept[place] = tried.model
-        elif proven > self._best or not self._kept:
-            self._best, self._kept = proven, {place: tried.model}
+        elif score > self._best or not self._kept:
+            self._best, self._kept = score, {place: tried.model}
 
     def fitted(self, place: int) -> Any:
         return self._kept[place]
@@ -456,8 +457,19 @@ def _table(lines: Sequence[_Line], *, greater: bool) -> dict[str, Any]:
     table["answer_source"] = np.array([_FAILED if line.answer is None else line.answer.source for line in lines])
     table["answer_charged"] = np.array([0 if line.answer is None else line.answer.charged for line in lines])
     table["answer_time"] = np.array([line.answer_seconds for line in lines])
-    table["rank_answer"] = _ranks(np.array([line.proven(greater=greater) for line in lines]))
+    table["rank_answer"] = _ranks(np.array([line.score(greater=greater) for line in lines]))
+    table["may_be_best"] = _may_be_best(sign * table["answer_low"], sign * table["answer_high"])
     return table
+
+
+def _may_be_best(one_end: NDArray[np.float64], other_end: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Configurations whose interval reaches the highest lower end; greater is better, and nan is no interval.
+
+    All intervals hold at once. So the best configuration has a population value of at least that end, and its upper end
+    is no smaller.
+    """
+    low, high = np.fmin(one_end, other_end), np.fmax(one_end, other_end)
+    return np.asarray(high >= np.fmax.reduce(low))
 
 
 def _number(answer: Answer | None, name: str) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
@@ -113,6 +114,12 @@ class LabelQuery(Query):
         self, schema: Schema
     ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...] | None]:
         """Identity of the predictions, row values of sealed and of training rows, and the columns that are read."""
+        if isinstance(self.predictions, str):
+            raise QueryRejected(
+                f"{brief(self.predictions)} is a text, and this metric needs predictions; expected an array, a table "
+                "with row ids, or a fitted estimator; rules are for accuracy, error, brier, risk with a loss by name, "
+                "precision, recall and F1 without a floor; nothing was charged"
+            )
         if isinstance(self.predictions, type):
             raise QueryRejected(
                 f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions; nothing was "
@@ -215,7 +222,7 @@ class LabelQuery(Query):
         what = "the estimator's predictions"
 
         def predict(table: Table) -> NDArray[Any]:
-            predicted = self.outputs(matrix_of(table, features, framed=named is not None))
+            predicted = self.outputs(matrix_of(table, features, schema, framed=named is not None))
             return self._checked(predicted, len(table[label]), schema, what=what)
 
         values = EstimatedValues(
@@ -347,13 +354,26 @@ class PredictionQuery(LabelQuery):
         return lambda table: np.asarray(predictions == table[label])
 
 
-def matrix_of(table: Table, features: tuple[str, ...], *, framed: bool) -> Any:
-    """Features as the estimator saw them when it was fitted: a data frame, or a plain matrix."""
+def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed: bool) -> Any:
+    """Features as the estimator saw them when it was fitted: a data frame, or a plain matrix.
+
+    Args:
+        table: Columns of rows.
+        features: Names of the columns, in order.
+        schema: Says which columns of a data frame are categorical.
+        framed: Whether the estimator was fitted on a data frame.
+    """
     if not framed:
         return np.column_stack([table[name] for name in features])
     import pandas as pd  # the extra [sklearn]; whoever fitted on a data frame has it
 
-    return pd.DataFrame({name: table[name] for name in features}, copy=False)
+    columns: dict[str, Any] = {
+        name: pd.Categorical(table[name], categories=list(schema.categories[name]))
+        if name in schema.categories
+        else table[name]
+        for name in features
+    }
+    return pd.DataFrame(columns, copy=False)
 
 
 def subject_of(predictions: Any, kind: str, digest: str) -> str:

@@ -270,7 +270,7 @@ def open_rows(preparation: Preparation, features: Sequence[str] | None = None) -
             "charged"
         )
     table = training.table((*names, schema.label))
-    return matrix_of(table, names, framed=True), table[schema.label]
+    return matrix_of(table, names, schema, framed=True), table[schema.label]
 
 
 def cross_validated(

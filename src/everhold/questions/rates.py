@@ -11,7 +11,9 @@ from everhold.errors import QueryRejected
 from everhold.questions.metrics import LabelQuery, subject_of
 from everhold.questions.predictions import check_classes
 from everhold.questions.question import Made
+from everhold.questions.rules import label_node, rule_node
 from everhold.questions.shares import ShareQuery
+from everhold.questions.texts import in_one_line
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
@@ -34,7 +36,8 @@ class CountQuery(LabelQuery):
     Attributes:
         counted: ``"hits"``, rows that are predicted 1 and are; ``"predicted"`` or ``"actual"``, rows that are predicted
             1, or are; ``"mean_positives"``, half of the two together, so a hit counts 1, a miss or a false alarm 1/2.
-        predictions: One prediction per sealed row, in the order of the rows; a table with row ids; or an estimator.
+        predictions: One prediction per sealed row, in the order of the rows; a table with row ids; an estimator; or a
+            rule.
         training: One prediction per training row, for the guess; by default the estimator's own.
     """
 
@@ -49,6 +52,8 @@ class CountQuery(LabelQuery):
                 "precision, recall and F1 need a label column of 0 and 1, and this holdout has none; expected one "
                 "named at creation; create the holdout with label=...; nothing was charged"
             )
+        if isinstance(self.predictions, str):
+            return self._of_rule(self.predictions, schema)
         description, sealed, training, reads = self._row_values(schema)
         ((kind, digest),) = description.items()
         return BoundQuery(
@@ -60,6 +65,17 @@ class CountQuery(LabelQuery):
             by_position=self._by_position,
             yes_no=self.counted != "mean_positives",
         )
+
+    def _of_rule(self, text: str, schema: Schema) -> BoundQuery:
+        row_value = self.in_engine(rule_node(text, schema), label_node(schema), schema)
+        return BoundQuery(
+            description={
+                "kind": "count", "of": self.counted, "label": schema.label, "rule": row_value.expression.canonical(),
+            },
+            shown=f"{_SHOWN[self.counted]} of the rule {in_one_line(text)}",
+            row_value=row_value,
+            yes_no=self.counted != "mean_positives",
+        )  # fmt: skip
 
     @property
     def _of_probabilities(self) -> bool:
@@ -113,7 +129,7 @@ def precision(predictions: Any, *, training: Any = None) -> ShareQuery:
     One question of a holdout that confirms guesses, if the predictions for training rows are known; else two.
 
     Args:
-        predictions: Labels, 0 or 1: shape (rows,), or a table, or an estimator, as for `accuracy`.
+        predictions: Labels, 0 or 1: shape (rows,), or a table, an estimator or a rule, as for `accuracy`.
         training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
 
     Examples:

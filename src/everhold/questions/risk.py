@@ -14,7 +14,8 @@ from everhold.errors import QueryRejected
 from everhold.questions.identity import behaviour_digest, content_digest
 from everhold.questions.metrics import LabelQuery, subject_of
 from everhold.questions.question import Made
-from everhold.questions.rules import between, finite, known_or
+from everhold.questions.rules import between, finite, known_or, label_node, rule_node
+from everhold.questions.texts import in_one_line
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
@@ -85,6 +86,8 @@ class RiskQuery(LabelQuery):
                 "ask for another loss; nothing was charged"
             )
         low, high = self._range(schema)
+        if isinstance(self.predictions, str) and isinstance(self.loss, str):
+            return self._of_rule(self.predictions, schema)
         if not isinstance(self.loss, str):
             _try_on_made_up_rows(self.loss)
         description, sealed, training, reads = self._row_values(schema)
@@ -102,6 +105,22 @@ class RiskQuery(LabelQuery):
             at_fault=1.0,
             by_position=self._by_position,
         )
+
+    def _of_rule(self, text: str, schema: Schema) -> BoundQuery:
+        low, high = self._range(schema)
+        row_value = self.in_engine(rule_node(text, schema), label_node(schema), schema)
+        assert row_value is not None
+        rule = row_value.expression.canonical()
+        return BoundQuery(
+            description={
+                "kind": "risk", "loss": self.loss, "low": low, "high": high, "label": schema.label, "rule": rule,
+            },
+            shown=f"{self._shown} of the rule {in_one_line(text)}",
+            at_zero=low,
+            at_one=high,
+            row_value=row_value,
+            at_fault=1.0,
+        )  # fmt: skip
 
     def _identity(self, loss: Loss) -> dict[str, str]:
         named = {"name": self.name} if self.name is not None else {"token": self._token}
@@ -253,7 +272,8 @@ def risk(
 
     Args:
         predictions: Shape (rows,), one prediction per sealed row in the order of the rows; a table with row ids, as for
-            `accuracy`; or a fitted estimator with ``predict``, for the logarithmic loss with ``predict_proba``.
+            `accuracy`; a fitted estimator with ``predict``, for the logarithmic loss with ``predict_proba``; or a rule
+            such as ``"0.5 * x"``, for a loss by name, which is clipped on training rows, too.
         loss: ``"absolute"``, ``"squared"``, ``"log"`` (labels 0 and 1, natural logarithm), or a vectorised function of
             predictions and labels.
         low: Losses below count as this.

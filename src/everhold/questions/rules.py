@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from everhold.values.base import JoinedColumn, Schema
 
 __all__ = [
-    "between", "distance_of", "finite", "known_or", "label_node", "prediction_node", "rule_is_right",
+    "between", "distance_of", "finite", "known_or", "label_node", "prediction_node", "rule_is_right", "rule_node",
     "sensible_classes", "squared_distance",
 ]  # fmt: skip
 
@@ -58,13 +58,22 @@ def squared_distance(text: str, schema: Schema) -> RowValue:
     Raises:
         QueryRejected: If it is no rule over the features. Nothing is charged.
     """
-    return distance_of(_as_number(_rule(text, schema)), _as_number(_label(schema)))
+    return distance_of(rule_node(text, schema), label_node(schema))
 
 
 def distance_of(given: Node, truth: Node) -> RowValue:
     """The squared distance between a probability and a label of 0 or 1; 1 where either is missing."""
     apart = Node.of(Operation.SUBTRACT, given, truth)
     return RowValue(Expression(known_or(Node.of(Operation.MULTIPLY, apart, apart), 1.0)))
+
+
+def rule_node(text: str, schema: Schema) -> Node:
+    """The number that a rule gives a row; of a condition 1 where it is true, and 0 elsewhere.
+
+    Raises:
+        QueryRejected: If it is no rule over the features. Nothing is charged.
+    """
+    return _as_number(_rule(text, schema))
 
 
 def known_or(loss: Node, worst: float) -> Node:

@@ -59,6 +59,8 @@ def make_configuration(
         facts["engine"] = dict(sealed.engine)
     if sealed.training_table is not None:
         facts["training_table"] = dict(sealed.training_table)
+    if sealed.categories:
+        facts["categories"] = dict(sealed.categories)
     return {
         "folder": folder.name,
         "rows": sealed.rows,
@@ -97,6 +99,7 @@ def check_settings(configuration: dict[str, Any]) -> None:
         and isinstance(mechanism, dict)
         and mechanism.keys() >= {"mechanism", "queries", "confidence"}
         and isinstance(configuration.get("engine", {}), dict)
+        and isinstance(configuration.get("categories", {}), dict)
         and ("training_table" not in configuration or _is_table(configuration["training_table"]))
     )
     if not whole:
@@ -146,6 +149,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
         row_id=configuration["row_id"],
         features_public=configuration["features"] == PUBLIC,
         classes=None if (classes := configuration["label_classes"]) is None else tuple(classes),
+        categories={name: tuple(values) for name, values in configuration.get("categories", {}).items()},
     )
 
 

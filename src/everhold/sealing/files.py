@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.progress import progress
+from everhold.sealing.categories import Categories, training_categories
 from everhold.sealing.checks import (
     FileSide,
     check_names,
@@ -60,6 +61,7 @@ class SealedFiles:
         engine: Public facts of the engine in which the sealed rows stay; None where they are in a file.
         training_table: Public facts of the table in it that has all training rows, and their number; None where they
             are in a file. The training file has some of them then.
+        categories: Categories of the categorical columns of the training rows.
     """
 
     rows: int
@@ -71,6 +73,7 @@ class SealedFiles:
     training_fingerprint: str | None
     engine: dict[str, Any] | None = None
     training_table: dict[str, Any] | None = None
+    categories: Categories = field(default_factory=dict)
 
     @property
     def guess_rows(self) -> int:
@@ -128,9 +131,12 @@ def seal_rows(
                 with reading_errors_hidden("holdout"):
                     check_not_shared(connection, row_id)
         line(4)
-        if training is not None and not equal_rows:
+        categories: Categories = {}
+        if training is not None:
             with reading_errors_hidden("training"):
-                check_equal_rows(connection, columns, row_id=row_id)
+                categories = training_categories(connection, training)
+                if not equal_rows:
+                    check_equal_rows(connection, columns, row_id=row_id)
     return SealedFiles(
         rows=counts["holdout"],
         training_rows=counts.get("training", 0),
@@ -139,6 +145,7 @@ def seal_rows(
         label_classes=classes,
         fingerprint=fingerprint(folder / HOLDOUT_FILE),
         training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
+        categories=categories,
     )
 
 

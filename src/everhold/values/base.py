@@ -88,6 +88,7 @@ class Schema:
         row_id: Name of the column of row ids, if one was named. They are public: they say which rows are sealed.
         features_public: Whether everybody may know all columns of the sealed rows but the label.
         classes: Different labels of the training rows; None where they are too many for classes, or there are no rows.
+        categories: Categories of each categorical column of the training rows, for estimators.
     """
 
     rows: int
@@ -98,6 +99,7 @@ class Schema:
     row_id: str | None = None
     features_public: bool = False
     classes: tuple[str | float, ...] | None = None
+    categories: Mapping[str, tuple[str | float, ...]] = field(default_factory=dict)
 
     @property
     def asked(self) -> dict[str, ColumnKind]:
