@@ -14,6 +14,8 @@ from everhold.sealing.duckdb_files import file_pattern
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import duckdb
 
     from everhold.sealing.reading import RowSource
@@ -40,7 +42,7 @@ def training_categories(connection: duckdb.DuckDBPyConnection, training: RowSour
     return {name: values for name, values in found.items() if _usable(values)}
 
 
-def _usable(values: list[object]) -> bool:
+def _usable(values: Sequence[object]) -> bool:
     plain = all(isinstance(value, (str, int, float)) for value in values)
     return plain and len({type(value) for value in values}) == 1 and len(values) <= _MOST_CATEGORIES
 
