@@ -88,6 +88,8 @@ class Schema:
         row_id: Name of the column of row ids, if one was named. They are public: they say which rows are sealed.
         features_public: Whether everybody may know all columns of the sealed rows but the label.
         classes: Different labels of the training rows; None where they are too many for classes, or there are no rows.
+        stratified: Column by whose values the table was split, so that both parts have them in the same shares; None
+            where chance alone divided the rows.
     """
 
     rows: int
@@ -98,6 +100,7 @@ class Schema:
     row_id: str | None = None
     features_public: bool = False
     classes: tuple[str | float, ...] | None = None
+    stratified: str | None = None
 
     @property
     def asked(self) -> dict[str, ColumnKind]:
