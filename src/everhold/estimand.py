@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES, with_shares
-from everhold.arguments import brief
 from everhold.errors import DependenceError, HoldoutRejected, QueryRejected
 from everhold.ledger.tally import ABOUT
 
@@ -90,7 +89,7 @@ def check_stratified(
         return
     if column not in columns:
         raise HoldoutRejected(
-            f"There is no column {brief(column)} to be stratified by. Name one of {', '.join(columns)}; nothing was "
+            f"There is no column {column!r:.100} to be stratified by. Name one of {', '.join(columns)}; nothing was "
             "created"
         )
     if mechanism.dependence.to_dict()["kind"] != "independent":

@@ -27,7 +27,7 @@ from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.asking.standings import certified_competition, leaderboard
 from everhold.asking.submissions import Contest, check_metric
-from everhold.asking.unsealing import disclosed, disclosed_at, losing_their_promise, unseal
+from everhold.asking.unsealing import as_row, disclosed, disclosed_at, losing_their_promise, unseal
 from everhold.boundary import errors_leave_frames_behind
 from everhold.dependence import DependenceModel
 from everhold.display import Facts, html_bar, html_sentences, html_table
@@ -838,6 +838,10 @@ class Holdout:
 
     def _transcript(self, every: Sequence[Entry]) -> Transcript:
         told = disclosed(every)
+
+        def unsealed(entry: Entry) -> tuple[float | None, ...]:
+            return as_row(entry, told[entry.sequence]) if entry.sequence in told else _NOT_KEPT
+
         entries = [entry for entry in every if entry.answer["source"] not in ACTS]
         named = any(ANALYST in entry.description for entry in entries)
         if self._desk.analyst is not None:
@@ -853,7 +857,7 @@ class Holdout:
                     "asked": entry.description["shown"],
                     **some,
                     **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
-                    **(dict(zip(UNSEALED, told.get(entry.sequence, _NOT_KEPT), strict=True)) if told else {}),
+                    **(dict(zip(UNSEALED, unsealed(entry), strict=True)) if told else {}),
                     "charged": entry.charged,
                     **({ANALYST: entry.description.get(ANALYST)} if named else {}),
                     **({ABOUT: meant} if any(about) else {}),
