@@ -23,6 +23,7 @@ __all__ = [
     "Transcript",
     "Unsealed",
     "estimand_in_words",
+    "with_shares",
 ]
 
 FRESH_LABELS = "labels drawn anew on these rows"
@@ -30,6 +31,8 @@ FRESH_LABELS = "labels drawn anew on these rows"
 
 PUBLIC_FEATURES = "labels drawn anew on these rows, whose features are public"
 """What every answer is about where the features are public."""
+
+_WITH_SHARES, _BY_ROW = "rows with the values of ", ", and for predictions that were each made from their own row alone"
 
 SILENT = "silent"
 """Source of an answer that is told only when the study is unsealed."""
@@ -40,14 +43,27 @@ UNSEALED = ("sealed", "sealed_low", "sealed_high")
 _STABLE = frozenset({"value", "low", "high", "source", "charged", "remaining", "question"})
 
 
+def with_shares(column: str, *, by_row: bool = False) -> str:
+    """What an answer is about where the table was split by the values of a column.
+
+    Args:
+        column: The column.
+        by_row: Whether it is about predictions by position, and the column is the label that they are held against.
+    """
+    return f"{_WITH_SHARES}{column!r} in the shares of the sealed rows{_BY_ROW if by_row else ''}"
+
+
 def estimand_in_words(about: str | None) -> str:
     """What the promised value of one answer is, and what that presupposes.
 
     Args:
-        about: `FRESH_LABELS`, `PUBLIC_FEATURES`, or None for the population.
+        about: `FRESH_LABELS`, `PUBLIC_FEATURES`, what `with_shares` gives, or None for the population.
     """
+    unseen = "Nobody who asks may have seen the sealed rows, features or labels, other than through everhold."
     if about is None:
-        return "Nobody who asks may have seen the sealed rows, features or labels, other than through everhold."
+        return unseen
+    if about.startswith(_WITH_SHARES):
+        return f"The value that is promised here is the one for {about}. The population may have other shares. {unseen}"
     said = f"The value that is promised here is the one for {about}, and not for new rows."
     if about != FRESH_LABELS:
         return said

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES
+from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES, with_shares
 from everhold.errors import DependenceError, HoldoutRejected, QueryRejected
 from everhold.ledger.tally import ABOUT
 
@@ -29,6 +29,7 @@ __all__ = [
     "check_estimand",
     "check_features",
     "check_label_is_read",
+    "check_stratified",
     "marked",
 ]
 
@@ -70,6 +71,41 @@ def check_features(features: str, *, label: str | None, mechanism: Mechanism) ->
         raise HoldoutRejected(
             f"{mechanism.name} needs rows of one law, and given their features, which are public, rows differ; "
             "expected another mechanism; nothing was created"
+        )
+
+
+def check_stratified(
+    column: str | None, *, columns: Iterable[str], label: str | None, features: str, mechanism: Mechanism
+) -> None:
+    """Check that values can be promised for the class shares of rows that are about to be sealed.
+
+    Given how many sealed rows each class has, rows are independent only if they were drawn independently, and of
+    several laws. Labels given public features are not independent any more if their numbers are given, too.
+
+    Raises:
+        HoldoutRejected: If nothing is promised for such rows. Nothing was created.
+    """
+    if column is None:
+        return
+    if column not in columns:
+        raise HoldoutRejected(
+            f"There is no column {column!r:.100} to be stratified by. Name one of {', '.join(columns)}; nothing was "
+            "created"
+        )
+    if mechanism.dependence.to_dict()["kind"] != "independent":
+        raise HoldoutRejected(
+            "A stratified split fixes class counts, and rows that depend on each other are then no independent groups "
+            "or series. Split by chance, whole groups or time without classes; nothing was created"
+        )
+    if mechanism.one_law:
+        raise HoldoutRejected(
+            f"{mechanism.name} needs rows of one law, and rows of a stratified split are drawn from one law for each "
+            "class. Choose another mechanism; nothing was created"
+        )
+    if features == PUBLIC and column == label:
+        raise HoldoutRejected(
+            f"The rows were split by their labels ({column!r}), so with public features the labels tell of each "
+            "other. Keep the features sealed, or split by chance; nothing was created"
         )
 
 
@@ -126,9 +162,15 @@ def check_label_is_read(columns: Iterable[str], schema: Schema) -> None:
 
 
 def about_of(schema: Schema, *, by_position: bool) -> str | None:
-    """What the answer to a question is about; None for the population."""
+    """What the answer to a question is about; None for the population.
+
+    Labels drawn anew on given rows do not depend on how often a feature has which value: only a split by the label
+    changes what predictions by position are about.
+    """
     if schema.features_public:
         return PUBLIC_FEATURES
+    if schema.stratified is not None and (schema.stratified == schema.label or not by_position):
+        return with_shares(schema.stratified, by_row=by_position)
     return FRESH_LABELS if by_position else None
 
 

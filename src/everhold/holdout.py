@@ -27,7 +27,7 @@ from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.asking.standings import certified_competition, leaderboard
 from everhold.asking.submissions import Contest, check_metric
-from everhold.asking.unsealing import disclosed, disclosed_at, losing_their_promise, unseal
+from everhold.asking.unsealing import as_row, disclosed, disclosed_at, losing_their_promise, unseal
 from everhold.boundary import errors_leave_frames_behind
 from everhold.dependence import DependenceModel
 from everhold.display import Facts, html_bar, html_sentences, html_table
@@ -60,6 +60,7 @@ from everhold.sealing.create import check_columns, checked_seed, seal
 from everhold.sealing.engines.connecting import is_engine
 from everhold.sealing.files import TRAINING_FILE
 from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.matched_classes import warn_of_matched_classes
 from everhold.sealing.opening import engine_of, sealed_rows, training_rows
 from everhold.sealing.pinning import check_pinned
 from everhold.sealing.reading import MOST_ROWS, check_most_rows
@@ -153,6 +154,7 @@ class Holdout:
         label: str | None = None,
         row_id: str | None = None,
         features: Literal["sealed", "public"] = SEALED,
+        stratified: str | None = None,
         mechanism: Mechanism | str | None = None,
         queries: int = 1_000,
         overfits: int | None = None,
@@ -191,6 +193,10 @@ class Holdout:
                 ``"public"``: everybody may see all columns but the label, as in a competition; every answer is about
                 labels drawn anew on these rows, and only questions that read the label are answered. Needs independent
                 rows or `Groups`, given the features.
+            stratified: Column by whose values the table was split, so that both parts have them in the same shares, as
+                ``everhold split --stratify`` or ``train_test_split(stratify=...)`` do. Training rows then tell how
+                often each value is sealed, so answers are for rows with the values in these shares. Needs
+                independent rows.
             mechanism: A mechanism, or the name of one to be tuned; by default the one with the smallest radius
                 that needs no rows of one law.
             queries: Number of adaptive questions to plan for.
@@ -225,7 +231,8 @@ class Holdout:
 
         Warns:
             DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`. Or
-                if nothing is declared, and training rows that could show it stay in an engine.
+                if nothing is declared, and training rows that could show it stay in an engine. Or if a column's values
+                are divided as a stratified split divides them, and ``stratified`` does not name it.
         """
         from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence
 
@@ -258,8 +265,8 @@ class Holdout:
         with new_folder(rows, name) as folder, progress("sealing"):
             made = seal(
                 folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
-                choose=choose, declared=declared, most_rows=most_rows, equal_rows=equal_rows, again=again,
-                others=others, seed=seed, competition=competition,
+                stratified=stratified, choose=choose, declared=declared, most_rows=most_rows, equal_rows=equal_rows,
+                again=again, others=others, seed=seed, competition=competition,
             )  # fmt: skip
             if competition is not None:
                 check_metric(competition, schema_from(made.configuration))
@@ -267,6 +274,7 @@ class Holdout:
             warn_of_weak_promise(made.mechanism)  # before anything is recorded: warnings may be errors
             if made.configuration["training_rows"]:
                 file = folder / TRAINING_FILE
+                warn_of_matched_classes(folder, schema_from(made.configuration))
                 drawn_from, copied = drawn_from_rows(made.configuration), made.configuration["training_rows"]
                 if drawn_from is not None and declared is None:
                     warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart)
@@ -754,6 +762,7 @@ class Holdout:
             "training_rows": self._desk.schema.training_rows,
             **self._stays_in(),
             "features": PUBLIC if self._desk.schema.features_public else SEALED,
+            **({} if self._desk.schema.stratified is None else {"stratified": self._desk.schema.stratified}),
             "mechanism": described["mechanism"],
             "parameters": described["parameters"],
             "radius": promise.radius,
@@ -829,6 +838,10 @@ class Holdout:
 
     def _transcript(self, every: Sequence[Entry]) -> Transcript:
         told = disclosed(every)
+
+        def unsealed(entry: Entry) -> tuple[float | None, ...]:
+            return as_row(entry, told[entry.sequence]) if entry.sequence in told else _NOT_KEPT
+
         entries = [entry for entry in every if entry.answer["source"] not in ACTS]
         named = any(ANALYST in entry.description for entry in entries)
         if self._desk.analyst is not None:
@@ -844,7 +857,7 @@ class Holdout:
                     "asked": entry.description["shown"],
                     **some,
                     **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
-                    **(dict(zip(UNSEALED, told.get(entry.sequence, _NOT_KEPT), strict=True)) if told else {}),
+                    **(dict(zip(UNSEALED, unsealed(entry), strict=True)) if told else {}),
                     "charged": entry.charged,
                     **({ANALYST: entry.description.get(ANALYST)} if named else {}),
                     **({ABOUT: meant} if any(about) else {}),

@@ -402,8 +402,11 @@ def test_an_unsealed_study_tells_one_sided_limits_of_gains_and_no_gate_goes_on(h
     gate.challenge(winner)
     rows = holdout.unseal().rows
     assert [row["sealed_high"] for row in rows] == [1.0, 1.0]
-    assert rows[1]["sealed"] == pytest.approx(0.5 + 120 / ROWS / 2)
-    assert rows[0]["sealed_low"] < 0.5 < rows[1]["sealed_low"] < rows[1]["sealed"]
+    assert rows[1]["sealed"] == pytest.approx(120 / ROWS)  # gains, as the margins and limits beside them
+    assert rows[0]["sealed_low"] < 0.0 < rows[1]["sealed_low"] < rows[1]["sealed"]
+    numbers = ("sealed", "sealed_low", "sealed_high")
+    told = [{name: row[name] for name in numbers} for row in holdout.transcript().rows]
+    assert told == [{name: row[name] for name in numbers} for row in rows]
     assert gate.challenge(winner).promoted
     assert gate.status()["remaining"] == {"questions": 0, "overfits": 0}
     with pytest.raises(eh.QueryRejected, match="unsealed"):
@@ -434,7 +437,7 @@ def test_unsealed_limits_of_gains_are_at_the_whole_level_of_their_node(holdout):
     assert [first["nats"], second["nats"]] == pytest.approx(mechanism.nats([1, 2], [0, 1], [0.0, 0.0]).tolist())
     told = holdout.unseal().rows
     limit = SignTest(rows=ROWS, training=ROWS, differing=30).interval(0.5 + 15 / ROWS, first["nats"] - np.log(2.0))[0]
-    assert told[0]["sealed_low"] == pytest.approx(limit - mechanism.rounding, abs=1e-12)
+    assert told[0]["sealed_low"] == pytest.approx(2.0 * (limit - mechanism.rounding) - 1.0, abs=1e-12)
     assert [row["sealed_high"] for row in told] == [1.0, 1.0]
 
 

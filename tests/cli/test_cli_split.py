@@ -25,7 +25,7 @@ DESIGNS = {
     "chance": ([], "", 3_000),
     "groups": (["--groups", "patient", "--label", "late"], " --groups patient ", None),
     "time": (["--time", "date", "--gap", "10", "--label", "late"], " --groups stretch ", 3_000),
-    "classes": (["--stratify", "late", "--row-id", "id"], " --label late --row-id id ", 3_000),
+    "classes": (["--stratify", "late", "--row-id", "id"], " --label late --row-id id --stratified late ", 3_000),
 }
 
 

@@ -223,3 +223,46 @@ def test_training_rows_are_predicted_once_for_identity_and_guess(tmp_path):
     with create(tmp_path) as holdout:
         holdout.quote(accuracy(Counting()))
     assert counted == [1_000, 1_000, 500, 500]  # all; in another order; in two parts
+
+
+WAYS_INTO_MODULES = {
+    "a package": ("import own_package.inner.rules", "own_package.inner.rules.THRESHOLD"),
+    "a module of a package": ("from own_package import inner", "inner.rules.THRESHOLD"),
+    "a module by another name": ("import own_package.inner as known", "known.rules.THRESHOLD"),
+    "a function of it": ("from own_package import inner", "inner.rules.threshold()"),
+    "getattr": ("from own_package import inner", "getattr(inner.rules, 'THRESHOLD')"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_INTO_MODULES)
+@pytest.mark.parametrize("inside", [True, False], ids=["imported inside", "imported outside"])
+def test_code_is_followed_through_all_modules_of_ones_own(tmp_path, monkeypatch, way, inside):
+    """A constant three modules away that moves no training row once gave the old answer."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "own_package" / "inner").mkdir(parents=True)
+    (tmp_path / "own_package" / "__init__.py").write_text("from own_package import inner\n")
+    (tmp_path / "own_package" / "inner" / "__init__.py").write_text("from own_package.inner import rules\n")
+    imported, used = WAYS_INTO_MODULES[way]
+    before, within = ("", f"    {imported}\n") if inside else (f"{imported}\n", "")
+    (tmp_path / "own_rule.py").write_text(f"{before}def late(table):\n{within}    return table['delay'] > {used}\n")
+
+    def content(threshold):
+        (tmp_path / "own_package" / "inner" / "rules.py").write_text(
+            f"THRESHOLD = {threshold}\ndef threshold():\n    return THRESHOLD\n"
+        )
+        for name in [name for name in sys.modules if name.startswith(("own_package", "own_rule"))]:
+            monkeypatch.delitem(sys.modules, name)
+        importlib.invalidate_caches()
+        module = importlib.import_module("own_rule")
+        importlib.import_module("own_package")
+        return content_digest(module.late)
+
+    assert content(1_000) == content(1_000) is not None
+    assert content(1_000) != content(1_001)
+
+
+def test_a_module_that_is_held_as_data_has_no_content():
+    own = sys.modules["holdout_samples"]
+    assert content_digest(partial(print, own)) is None
+    assert content_digest(partial(print, np)) is not None

@@ -246,7 +246,7 @@ def test_auc_and_f1_of_arrays_and_of_estimators(holdout):
         assert answer.low <= value <= answer.high
         assert answer.high - answer.low < 1.0
         assert holdout.ask(query).repeated
-    assert holdout.transcript().rows[0]["asked"].startswith("auc of predictions ")
+    assert holdout.transcript().rows[0]["asked"].startswith("share of pairs in order by predictions ")
     json.dumps(holdout.transcript().to_dict(), allow_nan=False)
 
 
@@ -431,3 +431,20 @@ def test_an_analyst_who_picks_the_luckiest_score_on_the_holdout_is_held_to_the_t
             broken += not drawn.answer["low"] <= 0.5 <= drawn.answer["high"]
     assert fooled == 5
     assert broken == 0
+
+
+def test_a_statistic_with_missing_rows_or_a_floor_is_not_certified_as_an_auc_or_an_f1(tmp_path):
+    truth = rows(0)
+    perfect, predicted = truth["y"].astype(float), truth["y"].astype(int)
+    wish = {"mechanism": "guess_and_check", "queries": 10, "overfits": 2}
+    with eh.Holdout.create(tmp_path / "h.db", "h", holdout=truth, label="y", **wish) as holdout:
+        half_missing = holdout.ask(auc(perfect, positives=2 * int(truth["y"].sum()), negatives=1_800), guess=0.75)
+        floored = holdout.ask(f1(predicted, least=4.0 * int(truth["y"].sum())), guess=0.5)
+        facts = holdout.certificate([half_missing, floored]).to_dict()["summary"]["answers"]
+    assert half_missing.low <= 0.75 <= half_missing.high < 1.0
+    assert floored.low <= 0.5 <= floored.high < 1.0
+    names = "share of pairs in order by ", "2 TP / max(predicted + actual positives, "
+    for fact, said in zip(facts, names, strict=True):
+        assert fact["name"] == fact["asked"]
+        assert fact["asked"].startswith(said)
+    assert "pairs with missing rows count 1/2" in facts[0]["asked"]

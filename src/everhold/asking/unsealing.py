@@ -7,6 +7,7 @@ entry that tells them closes the ledger in the same transaction.
 
 from __future__ import annotations
 
+import math
 import secrets
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry, Ledger
     from everhold.ledger.envelopes import Numbers
 
-__all__ = ["disclosed", "disclosed_at", "losing_their_promise", "unseal"]
+__all__ = ["as_row", "disclosed", "disclosed_at", "losing_their_promise", "unseal"]
 
 _CHANGED_NOTHING = "nothing was told or changed"
 
@@ -114,6 +115,17 @@ def disclosed(entries: Sequence[Entry]) -> dict[int, Numbers]:
     return told
 
 
+def as_row(entry: Entry, numbers: Numbers) -> Numbers:
+    """Unsealed numbers on the scale of their entry: of a challenge the mean gain in [-1, 1], ends rounded outwards.
+
+    The ledger keeps the mean of ``(1 + gain) / 2``; margin and lower limit of a challenge are gains.
+    """
+    if entry.description.get("kind") != "challenge":
+        return numbers
+    value, low, high = (2.0 * number - 1.0 for number in numbers)
+    return value, max(math.nextafter(low, -2.0), -1.0), min(math.nextafter(high, 2.0), 1.0)
+
+
 def disclosed_at(desk: Desk, sequence: int | None) -> dict[int, Numbers]:
     """What was unsealed by an entry of that number; nothing without one."""
     return {} if sequence is None else disclosed([*desk.ledger.entries(sequence - 1, 1)])
@@ -132,7 +144,7 @@ def _result(desk: Desk) -> Unsealed:
             "sequence": entry.sequence,
             "question": entry.question,
             "asked": entry.description["shown"],
-            **dict(zip(UNSEALED, told[entry.sequence], strict=True)),
+            **dict(zip(UNSEALED, as_row(entry, told[entry.sequence]), strict=True)),
             **({ANALYST: entry.description.get(ANALYST)} if named else {}),
             **({ABOUT: about[entry.sequence]} if any(about.values()) else {}),
         }

@@ -296,6 +296,8 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
     public = ("rows", "fingerprint", "training_rows", "training_fingerprint", "columns", "label", "row_id", "features")
     rows = {name: configuration[name] for name in public}
     also: dict[str, Any] = {"also_sealed_as": sorted(also_sealed_as)} if also_sealed_as else {}
+    if "stratified" in configuration:
+        also["stratified"] = configuration["stratified"]
     if (engine := public_facts(configuration)) is not None:
         also["engine"] = engine
     if (table := configuration.get("training_table")) is not None:

@@ -39,6 +39,7 @@ _LABELS = {
     "sealed_at": "sealed at",
     "row_id": "column that names rows",
     "features": "features of the sealed rows",
+    "stratified": "column that the table was split by",
     "by_position": "of these about predictions as arrays or files",
     "label": "column with the truth",
     "name": "mechanism",
@@ -198,7 +199,9 @@ def _rows_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
     else:
         yield "training rows, open", "none"
-    yield from _labelled({name: rows[name] for name in ("label", "row_id", "features") if rows[name] is not None})
+    yield from _labelled(
+        {name: rows[name] for name in ("label", "row_id", "features", "stratified") if rows.get(name) is not None}
+    )
     if rows.get("also_sealed_as"):
         yield "also sealed as", ", ".join(map(repr, rows["also_sealed_as"]))
     yield "columns", ", ".join(f"{name} ({kind})" for name, kind in rows["columns"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
 
-from everhold.answers import SILENT
+from everhold.answers import SILENT, with_shares
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.dependence import MODELS
 from everhold.estimand import PUBLIC
@@ -79,6 +79,10 @@ _POPULATION = (
 _THESE_ROWS = (
     "{which} are about labels drawn anew on these very {rows}, because whoever asks may know their features; nothing "
     "is said about other rows."
+)
+_SHARES = (
+    "The true value is that of {about}: what is found here is to be expected of new rows of the same kind in these "
+    "shares."
 )
 _BY_POSITION = (
     "{questions} {were} about predictions for these very rows. If these were made from the rows' features, all bounds "
@@ -244,8 +248,13 @@ def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     if facts["rows"]["features"] == PUBLIC:
         yield _THESE_ROWS.format(which="All bounds", rows=rows)
         return
-    if len(by_position) < len(answers) or not answers:
-        yield _POPULATION.format(rows=rows)
+    column, by_labels = facts["rows"].get("stratified"), False
+    if column is not None:
+        by_labels = column == facts["rows"]["label"]
+    if len(by_position) < len(answers) or not answers or by_labels:
+        yield _POPULATION.format(rows=rows) if column is None else _SHARES.format(about=with_shares(column))
+    if by_labels:
+        return
     if by_position:
         some = len(by_position) < len(answers)
         which = f"The bounds of {', '.join(by_position)}" if some else "All bounds shown here"

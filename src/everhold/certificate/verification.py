@@ -284,6 +284,11 @@ def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "the features are said to be public, and with these rows and this mechanism nothing is promised then"
     if by_position and (rows["label"] is None or one_law or not given_features):
         yield "there are answers about predictions by position, and for these rows and this mechanism they are refused"
+    if (column := rows.get("stratified")) is not None:
+        dependent = document["assumptions"]["dependence"].get("kind") != "independent"
+        known = column in [name for name, _ in rows["columns"]]
+        if not known or dependent or one_law or (rows["features"] == PUBLIC and column == rows["label"]):
+            yield "the rows are said to be split by a column, and with these rows and this mechanism that is refused"
     if by_position > document["account"]["asked"]:
         yield "there are more questions about predictions by position than questions"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from everhold.answers import with_shares
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.certificate.summary import summary_words
 from everhold.dependence import MODELS
@@ -46,6 +47,26 @@ _POPULATION = (
 _GIVEN_FEATURES = (
     "the features of the sealed rows are public, and what is assumed above about the rows holds for their labels when "
     "all these features are given"
+)
+_GIVEN_SHARES = (
+    "the table was split so that both parts have the values of {column!r} in the same shares; given how many sealed "
+    "rows have each value, every sealed row was drawn independently from the rows with its value"
+)
+_SHARES = (
+    "The value that is promised for every question is its average over rows with the values of {column!r} in the "
+    "shares of the sealed rows. The training rows tell how often each value is sealed, so how common the values are "
+    "in the population is no finding."
+)
+_LAW_GIVEN_SHARES = (
+    "Here it is used for rows with the values of {column!r} in the shares of the sealed rows; the population's value "
+    "of a question is then the one for such rows."
+)
+_SHARES_BY_POSITION = (
+    "Predictions for the sealed rows that are handed in as arrays or files count as made row by row, each from its "
+    "own features."
+)
+_OTHER_SHARES = (
+    "How common the values of {column!r} are in the population, or any value for rows with other shares of them."
 )
 _ONE_LAW = "the population is the one law that all sealed rows were drawn from"
 _BY_POSITION = (
@@ -115,6 +136,11 @@ _PRESUPPOSED = (
     "What remains promised then, for every answer, is its value for labels drawn anew on these rows: an estimator "
     "or a text expression may fit these rows and no others."
 )
+_MADE_ROW_BY_ROW = (
+    "as arrays or files. If whoever made them has seen the features of several sealed rows, nothing is promised of "
+    "them, nor of any other answer: the table was split by its labels, so the labels of such rows tell of each other."
+)
+_OF_POPULATION = "the population's value"
 _ENGINES = {
     "clickhouse": "ClickHouse", "duckdb": "DuckDB", "postgresql": "PostgreSQL", "spark": "Apache Spark",
     "bigquery": "BigQuery", "snowflake": "Snowflake", "trino": "Trino",
@@ -172,6 +198,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
             "always": [
                 _UNSEEN[rows["features"]],
                 _GIVEN_FEATURES if public else _ONE_LAW if kind.one_law else _POPULATION,
+                *_said_of_shares(_GIVEN_SHARES, rows),
                 *(_ASSUMED_OF_DEPENDENT_ROWS if depend else ()),
                 *_assumed_of(engine),
                 *([_OPEN_TABLE.format(**rows["training_table"])] if "training_table" in rows else []),
@@ -192,6 +219,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
                 *([_SEALED_AGAIN] if rows.get("also_sealed_as") else []),
                 _secrecy(facts["privacy"]),
                 *([_OTHER_ROWS] if public else []),
+                *_said_of_shares(_OTHER_SHARES, rows),
                 *([] if engine is None else [_OF_AN_ENGINE.format(engine=engine_name(engine))]),
                 *_NOT_PROMISED,
             ]
@@ -218,7 +246,7 @@ def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
 
 def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> str:
     """The promise in one sentence, from the facts about promise, rows and assumptions."""
-    promise, public = facts["promise"], facts["rows"]["features"] == "public"
+    promise, rows = facts["promise"], facts["rows"]
     rows_are = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     rows_are = MODELS[rows_are].rows_are if rows_are in MODELS else f"rows: {rows_are.replace('_', ' ')}"
     basis = f"(statement {promise['statement']}, {rows_are})"
@@ -234,15 +262,29 @@ def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanis
         submissions=counted(promise["questions"], "submission"),
         are="is" if (promise["overfits"] or promise["questions"]) == 1 else "are",
         radius=radius,
-        reach=f"within {radius} of {_value(facts['rows'])}",
-        best="best value for labels drawn anew on these rows" if public else "best population value",
+        reach=f"within {radius} of {_value(rows)}",
+        best="best population value" if (value := _value(rows)) == _OF_POPULATION else value.replace("the", "best", 1),
         holds=f"with probability {percent(promise['confidence'])} {basis}",
     )
 
 
 def _value(rows: Mapping[str, Any]) -> str:
     """The value that is promised."""
-    return "the value for labels drawn anew on these rows" if rows["features"] == "public" else "the population's value"
+    if rows["features"] == "public":
+        return "the value for labels drawn anew on these rows"
+    if "stratified" in rows:
+        return f"the value for {with_shares(rows['stratified'])}"
+    return _OF_POPULATION
+
+
+def _said_of_shares(said: str, rows: Mapping[str, Any]) -> list[str]:
+    """A sentence about a stratified split; nothing without one, or where given features settle the shares."""
+    return [said.format(column=rows["stratified"])] if "stratified" in rows and rows["features"] != "public" else []
+
+
+def _by_labels(rows: Mapping[str, Any]) -> bool:
+    """Whether the table was split by its labels."""
+    return rows.get("stratified") is not None and rows["stratified"] == rows["label"]
 
 
 def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mapping[str, Any]) -> list[str]:
@@ -252,7 +294,8 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
     if rows["features"] == "public":
         said.append(_PUBLIC_FEATURES)
     elif rows["label"] is not None and not kind.one_law:
-        said.append(_BY_POSITION)
+        said.append(_SHARES_BY_POSITION if _by_labels(rows) else _BY_POSITION)
+    said += _said_of_shares(_SHARES, rows)
     said.append(
         "Questions may be chosen freely, each with all earlier answers in hand." if kind.adaptive else
         "If even one question was chosen after an answer was seen, nothing is promised about that question."
@@ -300,7 +343,7 @@ def _competition(competition: Mapping[str, Any] | None, rows: Mapping[str, Any])
     if competition["rows"]:
         said.append(
             "The leaderboard of this certificate is final. With the same probability, all at once, every interval "
-            f"contains {_value(rows if rows['features'] == 'public' else {**rows, 'features': 'public'})}, and every "
+            f"contains {_value(rows if _by_labels(rows) else {**rows, 'features': 'public'})}, and every "
             "place holds: it is one more than the number of teams that are proved to be better, by the paired "
             "difference of final submissions, row by row. Of teams that share a place these rows do not tell who is "
             "better."
@@ -313,6 +356,8 @@ def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
     if not by_position or rows["features"] == "public":
         return []
     were = "was" if by_position == 1 else "were"
+    if _by_labels(rows):
+        return [f"{counted(by_position, 'question')} {were} about predictions for these very rows, {_MADE_ROW_BY_ROW}"]
     return [f"{counted(by_position, 'question')} {were} about predictions for these very rows, {_PRESUPPOSED}"]
 
 
@@ -322,6 +367,7 @@ def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, d
         said.append(_TRANSFER_OF_DEPENDENT_ROWS if kind.reads_leakage else _CONCENTRATION_OF_DEPENDENT_ROWS)
     if facts["rows"]["features"] == "public":
         said.append(_LAW_GIVEN_FEATURES)
+    said += _said_of_shares(_LAW_GIVEN_SHARES, facts["rows"])
     if facts["theorem"]["numbers"].get("beta", 1.0) < (1.0 - facts["promise"]["confidence"]) * (1.0 - _ROUNDING):
         said.append(_LESS_THAN_BETA)
     return " ".join(said)

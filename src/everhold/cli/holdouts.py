@@ -131,6 +131,14 @@ def create(
             rich_help_panel=_ROWS,
         ),
     ] = Features.SEALED,
+    stratified: Annotated[
+        str | None,
+        typer.Option(
+            help="Column by whose values the table was split: both parts have them in the same shares, and answers are "
+            "for rows with these shares.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None,
     groups: Annotated[
         str | None,
         typer.Option(help="Rows with equal values of this column belong together.", rich_help_panel=_ROWS),
@@ -270,8 +278,9 @@ def create(
         {"loss": loss, "low": low, "high": high},
     )  # fmt: skip
     settings: dict[str, Any] = dict(
-        label=label, row_id=row_id, features=features.value, mechanism=mechanism, queries=queries, overfits=overfits,
-        confidence=confidence, slack=slack, dependence=_declared(groups=groups, model=model, independent=independent),
+        label=label, row_id=row_id, features=features.value, stratified=stratified, mechanism=mechanism,
+        queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+        dependence=_declared(groups=groups, model=model, independent=independent),
         again=again, allow_vacuous=allow_vacuous, most_rows=most_rows, equal_rows=equal_rows, **competition,
     )  # fmt: skip
     with arguments_checked():

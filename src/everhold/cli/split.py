@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from everhold.answers import with_shares
 from everhold.cli.arguments import FormatOption
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_record
@@ -88,6 +89,8 @@ def split(
     --groups seals whole groups. --time seals the last rows; those less than the
     gap before them belong to nobody, and a column 'stretch' is added, by which
     the command declares that stretches are independent of each other.
+    --stratify tells how often each value is sealed; the command declares that, and
+    answers are for rows with the values in these shares.
     Put TABLE away when the rows are sealed: whoever has it has the sealed rows.
 
     Exit codes:
@@ -107,7 +110,7 @@ def split(
         )  # fmt: skip
     allowed = _allowed(parts, queries)
     command = _command(table, output, groups="stretch" if time else groups, label=label or stratify, row_id=row_id,
-                       queries=allowed or queries)  # fmt: skip
+                       stratified=stratify, queries=allowed or queries)  # fmt: skip
     record = {
         "training": str(output / "training.parquet"),
         "holdout": str(output / "holdout.parquet"),
@@ -162,7 +165,7 @@ def _about(*, groups: str | None, time: str | None, stratify: str | None) -> str
             f"the sealed stretch of {time!r} as it might have turned out; later times only if they follow the same law"
         )
     if stratify is not None:
-        return f"rows with the values of {stratify!r} in just these shares, whatever they are elsewhere"
+        return with_shares(stratify)
     return "rows drawn one by one, as these were"
 
 
@@ -197,12 +200,13 @@ def _is_worth_it(parts: Parts, queries: int) -> bool:
 
 
 def _command(
-    table: Path, output: Path, *, groups: str | None, label: str | None, row_id: str | None, queries: int
-) -> str:
+    table: Path, output: Path, *, groups: str | None, label: str | None, row_id: str | None,
+    stratified: str | None, queries: int,
+) -> str:  # fmt: skip
     """The command that seals the rows, to be pasted into a shell."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", table.name.partition(".")[0]).strip("-") or "holdout"
     options = {"holdout": output / "holdout.parquet", "training": output / "training.parquet", "label": label,
-               "row-id": row_id, "groups": groups, "queries": queries}  # fmt: skip
+               "row-id": row_id, "groups": groups, "stratified": stratified, "queries": queries}  # fmt: skip
     given = [f"--{option}={value}" if str(value).startswith("-") else (f"--{option}", str(value))
              for option, value in options.items() if value is not None]  # fmt: skip
     words = [word for each in given for word in ([each] if isinstance(each, str) else each)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
@@ -38,6 +38,7 @@ class DifferenceQuery(PairedQuery):
 
     def joined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
         """One question; the same as that of ``difference(second, first)``, which is answered the other way round."""
+        first, second = _turned_alike(first, second)
         width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
         if width != other:
             raise QueryRejected(
@@ -46,7 +47,7 @@ class DifferenceQuery(PairedQuery):
                 "is an error and the other is none; expected two of one kind with ranges of the same width; nothing "
                 "was charged"
             )
-        middle, shown = first.at_zero - second.at_zero, f"{first.shown} minus {second.shown}"
+        middle, shown = first.at_zero - second.at_zero, f"{_bracketed(first)} minus {_bracketed(second)}"
         if second.question < first.question:  # which one is subtracted is no part of the question
             first, second, width = second, first, -width
         return BoundQuery(
@@ -57,6 +58,35 @@ class DifferenceQuery(PairedQuery):
             by_position=first.by_position or second.by_position,
             pair=Pair("difference", first, second),
         )
+
+
+def _turned_alike(first: BoundQuery, second: BoundQuery) -> tuple[BoundQuery, BoundQuery]:
+    """Two operands in units that rise alike, where one that falls is a difference, which reads either way round.
+
+    Of two differences the one with the larger fingerprint is turned, so the order of the operands does not matter.
+    """
+    if (first.at_one > first.at_zero) == (second.at_one > second.at_zero):
+        return first, second
+    if _is_difference(first) and (not _is_difference(second) or first.question > second.question):
+        return _turned(first), second
+    return first, _turned(second) if _is_difference(second) else second
+
+
+def _turned(bound: BoundQuery) -> BoundQuery:
+    """The same difference with its operands exchanged, and with its ends."""
+    assert bound.pair is not None
+    first, second = bound.pair.second, bound.pair.first
+    described = {**bound.description, "of": [first.description, second.description]}
+    pair = Pair("difference", first, second)
+    return replace(bound, description=described, at_zero=bound.at_one, at_one=bound.at_zero, pair=pair)
+
+
+def _is_difference(bound: BoundQuery) -> bool:
+    return bound.pair is not None and bound.pair.how == "difference"
+
+
+def _bracketed(bound: BoundQuery) -> str:
+    return f"({bound.shown})" if _is_difference(bound) else bound.shown
 
 
 def difference(first: Query | str, second: Query | str) -> DifferenceQuery:

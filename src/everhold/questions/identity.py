@@ -4,8 +4,11 @@ A name, a class or a pickle says where code is found and not what it does: a mod
 process or in another. Two parts make up the identity, and neither looks at sealed rows.
 
 *Content* is a hash of everything an object is made of: its data, the instructions of its own functions and classes, and
-the global names that these use. It does not depend on the process: sets are put in order, and no address and no
-sharing of objects counts. Code of installed packages counts by its name and the version of the package.
+the global names that these use, through however many modules of one's own. It does not depend on the process: sets are
+put in order, and no address and no sharing of objects counts. Code of installed packages counts by its name and the
+version of the package. A module of one's own that is held as data is not looked into: such code has no content, so it
+is a new question every time. What code reads while it runs is no part of it: files, a network, the environment, names
+that are put together from texts. Code that reads such things needs another name when they change.
 
 *Behaviour* is a hash of what the code gives for public rows. Real numbers are rounded first, because a sum in another
 order of threads differs in the last digits.
@@ -147,6 +150,8 @@ class _Content:
         if isinstance(thing, types.CodeType):
             return self._of_code(thing)
         if isinstance(thing, types.ModuleType):
+            if not _is_installed(thing.__name__):
+                raise TypeError("a module of one's own as data; expected the function or value that is used of it")
             return _joined("module", *_reference(thing.__name__))
         if isinstance(thing, type):
             return self._of_class(thing)
@@ -217,21 +222,34 @@ def _joined(kind: str, *parts: bytes) -> bytes:
 
 
 def _used_names(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """Global names that instructions use, with what they stand for; of modules of one's own what is used of them."""
+    """Global names that instructions use, with what they stand for; of modules of one's own what is used of them.
+
+    A text in the code counts as a name that may be used of a module, because ``getattr`` takes it as one.
+    """
     names: dict[str, set[str]] = {"global": set(), "import": set(), "attribute": set()}
-    for step in (step for part in _nested(code) for step in dis.get_instructions(part)):
-        if step.opname in _NAMES:
-            names[_NAMES[step.opname]].add(step.argval)
+    for part in _nested(code):
+        names["attribute"].update(text for text in part.co_consts if isinstance(text, str))
+        for step in dis.get_instructions(part):
+            if step.opname in _NAMES:
+                names[_NAMES[step.opname]].add(step.argval)
     found: dict[str, object] = {name: known[name] for name in names["global"] if name in known}
     found |= {name: sys.modules.get(name) for name in names["import"]}
     for name, thing in sorted(found.items(), key=lambda item: item[0]):
-        if not isinstance(thing, types.ModuleType):
-            yield name, thing
-        elif not _is_installed(thing.__name__):
-            used = (other for other in sorted(names["attribute"]) if hasattr(thing, other))
-            yield from ((f"{name}.{other}", getattr(thing, other)) for other in used)
-        else:
-            yield name, thing.__name__
+        yield from _used_of(name, thing, sorted(names["attribute"]), ())
+
+
+def _used_of(
+    name: str, thing: object, attributes: list[str], inside: tuple[object, ...]
+) -> Iterator[tuple[str, object]]:
+    """A name with what it stands for; a module of one's own is followed through all modules that it leads to."""
+    if not isinstance(thing, types.ModuleType):
+        yield name, thing
+    elif _is_installed(thing.__name__):
+        yield name, thing.__name__
+    elif thing not in inside:
+        for other in attributes:
+            if hasattr(thing, other):
+                yield from _used_of(f"{name}.{other}", getattr(thing, other), attributes, (*inside, thing))
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:

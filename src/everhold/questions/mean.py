@@ -187,7 +187,8 @@ def mean(
         given: Take the mean only over rows that meet this condition. One question of a holdout that confirms guesses
             and has training rows, see `ratio`; else two.
         name: Of a function: functions of one name that are made of the same code and data, and give the same for public
-            rows, are one question. Without a name every new function is a new question.
+            rows, are one question. Without a name every new function is a new question. Files and settings that the
+            function reads while it runs are not looked at: take another name when they change.
 
     Examples:
         >>> mean("arr_delay", low=-60, high=180)

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["RankingQuery", "auc", "auc_of", "auc_sensitivity", "f1", "f1_of", "f1_sensitivity"]
 
 _ALL = Fraction(1)
+_SHOWN = {
+    "auc": "share of pairs in order by {whose}: first {positives:,} positive and {negatives:,} negative rows, pairs "
+    "with missing rows count 1/2",
+    "f1": "2 TP / max(predicted + actual positives, {least:,g}) of {whose}",
+}  # what the statistic is: an AUC, or an F1, only where no row is missing, and the floor is not needed
 
 
 def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> float:
@@ -184,12 +189,11 @@ class RankingQuery(StatisticQuery):
             seen = {}
         kind = self.pairs.kind
         whose = "; ".join(f"{what} {digest[:8]}" for what, digest in bound.description.items())
-        listed = ", ".join(f"{name} {number:,}" for name, number in self.numbers.items())
         return Statistic(
             StatisticGrid(0.0, 1.0, self.sensitivity, preparation.mechanism.unit),
             lambda sealed: self._value(function, sealed, names, by_position=bound.by_position),
             {"kind": kind, **self.numbers, "label": preparation.schema.label, **bound.description, **seen},
-            shown=f"{kind} of {whose}, {listed}",
+            shown=_SHOWN[kind].format(whose=whose, **self.numbers),
             reads=names,
             trained=self._trained(bound.training, preparation.training, names, rows=preparation.schema.rows),
             by_position=bound.by_position,
@@ -225,12 +229,14 @@ def auc(
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
     The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
-    pairs of the missing ones count 1/2. The interval is for the expected value on fresh samples of as many rows. For
-    rows of one law (the first ones take part, and have to be like the others) that
-    is the population's AUC as far as *fresh samples* have so many of both classes, and theirs vary: choose counts some
-    standard deviations below those of the sealed rows, which have to be public, or lower ends of intervals that were
-    asked for. With exactly the sealed rows' counts it is a little nearer to 1/2 (docs/theory, vectors and low
-    sensitivity).
+    pairs of the missing ones count 1/2. The value is then no AUC: with half of the positives missing an AUC of 0.98 is
+    told as 0.74. So answers and certificate name it the share of pairs in order.
+
+    The interval is for the expected value on fresh samples of as many rows. For rows of one law (the first ones
+    take part, and have to be like the others) that is the population's AUC as far as *fresh samples* have so many
+    of both classes, and theirs vary: choose counts some standard deviations below those of the sealed rows, which
+    have to be public, or lower ends of intervals that were asked for. With exactly the sealed rows' counts it is a
+    little nearer to 1/2 (docs/theory, vectors and low sensitivity).
 
     Args:
         scores: Shape (rows,), one finite score per sealed row in the order of the rows, higher for positive rows; a

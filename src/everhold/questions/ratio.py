@@ -23,7 +23,8 @@ def ratio(numerator: Query | str, denominator: Query | str) -> ShareQuery:
 
     Args:
         numerator: A condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`.
-        denominator: A condition, a function that returns booleans, or an `accuracy`.
+        denominator: A condition, a function that returns booleans, an `accuracy` (the rows that are predicted right)
+            or an `error` (the rows that are missed).
 
     Raises:
         QueryRejected: If one of them is no mean of row values.

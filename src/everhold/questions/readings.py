@@ -88,7 +88,7 @@ class Reading:
         Where row values may be above the true ones, so may be the ends; by less than what that makes, in any units.
         """
         least, most = sorted((self.at_zero, self.at_one))
-        if (least, most) == (0.0, 1.0):
+        if (least, most) == (0.0, 1.0) and not self.rounded_up:
             return low, high
         step = 4.0 * max(math.ulp(least), math.ulp(most)) + self.rounded_up * row_step * (most - least)
         return max(low - step, least), min(high + step, most)

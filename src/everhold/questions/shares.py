@@ -35,6 +35,8 @@ __all__ = ["ShareQuery", "WithinQuery", "in_ends"]
 class WithinQuery(PairedQuery):
     """The mean of row values as far as they lie within others: ``min(u, v)`` on the scale [0, 1].
 
+    Of an `error` v is 1 in rows that are missed, as its answer says.
+
     Attributes:
         part: Gives u.
         whole: Gives v.
@@ -50,6 +52,7 @@ class WithinQuery(PairedQuery):
 
     def joined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
         """One question."""
+        second = _as_answered(second)
         return BoundQuery(
             description={"kind": "within", "of": [first.description, second.description]},
             shown=f"{first.shown} within {second.shown}",
@@ -115,6 +118,7 @@ class ShareQuery(DerivedQuery):
             QueryRejected: If the values of the denominator are other than yes or no. Nothing is charged.
         """
         self._check(whole)
+        whole = _as_answered(whole)
         part = _within(part, whole)
         return BoundQuery(
             description={"kind": "ratio", "of": [part.description, whole.description]},
@@ -130,13 +134,13 @@ class ShareQuery(DerivedQuery):
         self.check_texts(schema)
         part, whole = self.part.bind(schema), self.whole.bind(schema)
         self._check(whole)
-        ends = part.at_zero, part.at_one
+        ends, turned = (part.at_zero, part.at_one), whole.at_one < whole.at_zero
         return BoundDerived(
             name=self.name,
             description={"kind": self.name.partition(" ")[2], **({} if ends == (0.0, 1.0) else {"ends": list(ends)})},
             parts=(self._joint(schema), self.whole),
-            combine=lambda parts: in_ends(ratio(parts[0], parts[1]), *ends),
-            shown=self._in_words(part, whole),
+            combine=lambda parts: in_ends(ratio(parts[0], _complement(parts[1]) if turned else parts[1]), *ends),
+            shown=self._in_words(part, _as_answered(whole)),
         )
 
     def check_texts(self, schema: Schema) -> None:
@@ -154,8 +158,8 @@ class ShareQuery(DerivedQuery):
         if not (self.nested or whole.yes_no):
             raise QueryRejected(
                 f"the denominator ({whole.shown}) is not yes or no in every row, and whether the numerator is never "
-                "larger cannot be checked on sealed rows; expected a condition, a function that returns booleans, or "
-                "accuracy(...) as the denominator; nothing was charged"
+                "larger cannot be checked on sealed rows; expected a condition, a function that returns booleans, "
+                "accuracy(...) or error(...) as the denominator; nothing was charged"
             )
 
     def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:
@@ -164,6 +168,29 @@ class ShareQuery(DerivedQuery):
 
 def _placed(preparation: Preparation, query: Query) -> Query:
     return preparation.placed(query) if isinstance(query, LabelQuery) else query
+
+
+def _as_answered(whole: BoundQuery) -> BoundQuery:
+    """A denominator whose row value is 1 where its answer counts a row: of an error the rows that are missed."""
+    if whole.at_one > whole.at_zero:
+        return whole
+    subject = whole.shown.removeprefix("accuracy of ")
+    every = BoundQuery(
+        {"kind": "all rows"}, "all rows", row_value=RowValue(Expression(Node.literal(True))), yes_no=True
+    )
+    return BoundQuery(
+        description={"kind": "complement", "of": whole.description},
+        shown=f"1 - {whole.shown}" if subject == whole.shown else f"error of {subject}",
+        by_position=whole.by_position,
+        yes_no=whole.yes_no,
+        pair=Pair("outside", every, whole),
+    )
+
+
+def _complement(share: Estimate) -> Estimate:
+    """1 minus a share, ends rounded outwards."""
+    low, high = math.nextafter(1.0 - share.high, 0.0), math.nextafter(1.0 - share.low, 1.0)
+    return Estimate(1.0 - share.value, low, high)
 
 
 def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:

@@ -49,12 +49,15 @@ def make_configuration(
     label: str | None,
     row_id: str | None,
     features: str,
+    stratified: str | None,
     same: Sequence[str],
     seed: int | None,
     competition: Competition | None = None,
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
     facts: dict[str, Any] = {} if competition is None else {"competition": competition.to_dict()}
+    if stratified is not None:
+        facts["stratified"] = stratified
     if sealed.engine is not None:
         facts["engine"] = dict(sealed.engine)
     if sealed.training_table is not None:
@@ -150,6 +153,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
         features_public=configuration["features"] == PUBLIC,
         classes=None if (classes := configuration["label_classes"]) is None else tuple(classes),
         categories={name: tuple(values) for name, values in configuration.get("categories", {}).items()},
+        stratified=configuration.get("stratified"),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
 from everhold.errors import HoldoutRejected
+from everhold.estimand import check_stratified
 from everhold.sealing.configuration import make_configuration
 from everhold.sealing.engines.connecting import is_engine
 from everhold.sealing.files import seal_rows
@@ -84,6 +85,7 @@ def seal(
     label: str | None,
     row_id: str | None,
     features: str,
+    stratified: str | None,
     choose: Callable[[RowStructure], Mechanism],
     declared: DependenceModel | None,
     most_rows: int,
@@ -103,6 +105,7 @@ def seal(
         label: See there.
         row_id: See there.
         features: Whether all columns but the label are public.
+        stratified: Column by whose values the table was split; None where chance alone divided the rows.
         choose: From the arrangement of the rows to the mechanism that answers; what it refuses is not sealed.
         declared: How the rows depend on each other, as it was declared.
         most_rows: See there.
@@ -141,8 +144,9 @@ def seal(
             raise sealed_already(same)
         if is_engine(holdout):
             check_still(holdout, sealed, key)
+    check_stratified(stratified, columns=sealed.columns, label=label, features=features, mechanism=mechanism)
     configuration = make_configuration(
-        folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, same=same, seed=seed,
-        competition=competition,
+        folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, stratified=stratified, same=same,
+        seed=seed, competition=competition,
     )  # fmt: skip
     return Sealed(mechanism, key, configuration, apart)

@@ -414,7 +414,9 @@ class StoredRows:
         if query.pair.how == "ratio":
             raise ValueError("a ratio has no row values; expected its numerator and its denominator")
         first, second = (self._joined(part, found, unit) for part in (query.pair.first, query.pair.second))
-        return np.minimum(first, second) if query.pair.how == "within" else (unit + first - second) // 2
+        if query.pair.how == "difference":
+            return (unit + first - second) // 2
+        return np.minimum(first, second if query.pair.how == "within" else unit - second)
 
     def _is_known(self, query: BoundQuery) -> bool:
         """Whether the row values of these rows were computed before."""

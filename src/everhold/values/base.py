@@ -89,6 +89,8 @@ class Schema:
         features_public: Whether everybody may know all columns of the sealed rows but the label.
         classes: Different labels of the training rows; None where they are too many for classes, or there are no rows.
         categories: Categories of each categorical column of the training rows, for estimators.
+        stratified: Column by whose values the table was split, so that both parts have them in the same shares; None
+            where chance alone divided the rows.
     """
 
     rows: int
@@ -100,6 +102,7 @@ class Schema:
     features_public: bool = False
     classes: tuple[str | float, ...] | None = None
     categories: Mapping[str, tuple[str | float, ...]] = field(default_factory=dict)
+    stratified: str | None = None
 
     @property
     def asked(self) -> dict[str, ColumnKind]:
@@ -169,7 +172,16 @@ class BoundQuery:
     @property
     def rounded_up(self) -> float:
         """By at most how many grid steps the value of a row on the grid is above the true one."""
-        return 0.5 if self.pair is not None and self.pair.how == "difference" and not self.pair.of_yes_no else 0.0
+        return self._rounded()[0]
+
+    def _rounded(self) -> tuple[float, float]:
+        """By at most how many grid steps a value is above the true one, and by at most how many it is below."""
+        if self.pair is None:
+            return 0.0, 0.0 if self.yes_no else 1.0
+        (above, below), (second_above, second_below) = self.pair.first._rounded(), self.pair.second._rounded()
+        if self.pair.how == "difference":
+            return (above + second_below) / 2.0, (below + second_above + 1.0) / 2.0  # 1.0: the half is rounded down
+        return above, below
 
     @property
     def question(self) -> str:
@@ -191,15 +203,16 @@ class Pair:
     """Two questions about the same rows that are one question, row by row.
 
     With row values a and b on the grid ``0, 1, ..., unit``, a difference has the row value ``(unit + a - b) / 2``,
-    rounded down; what is within another has ``min(a, b)``; a ratio is ``sum min(a, b) / sum b``.
+    rounded down; what is within another has ``min(a, b)``, what is outside it ``min(a, unit - b)``; a ratio is
+    ``sum min(a, b) / sum b``.
 
     Attributes:
         how: What is made of them.
         first: What is subtracted from; or the numerator, which counts only within the denominator.
-        second: What is subtracted; or what the first one counts within, the denominator of a ratio.
+        second: What is subtracted; or what the first one counts within or outside, the denominator of a ratio.
     """
 
-    how: Literal["difference", "within", "ratio"]
+    how: Literal["difference", "within", "outside", "ratio"]
     first: BoundQuery
     second: BoundQuery
 

@@ -49,7 +49,7 @@ def _of_pair(pair: Pair, bound: BoundQuery) -> str:
     first, second = measure_of(pair.first), measure_of(pair.second)
     if pair.how == "difference":
         return _DIFFERENCES.get(first, "difference") if first == second else "difference"
-    if pair.how == "within":
+    if pair.how in ("within", "outside"):
         return "share" if bound.yes_no else "mean"
     if pair.first.description.get("of") == "hits" and pair.first.description.get("kind") == "count":
         return _SHARES_OF_COUNTS.get(str(pair.second.description.get("of")), "value")

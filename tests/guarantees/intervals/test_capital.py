@@ -105,3 +105,18 @@ def test_no_other_stake_is_much_better(nats):
     best = upper_end(units, best_stake(units, nats), nats) - units.mean
     others = [upper_end(units, stake, nats) - units.mean for stake in np.geomspace(1e-3, 1e3, 300)]
     assert best <= 1.01 * min(others)
+
+
+OVERSHOT = [  # one kind of units each: Newton's last step lands beyond the root, and used to be rounded on from there
+    (0.1, 684.0948990101994, [15.0], [13.42], [929.0]),
+    (3.0, 0.03504752935722971, [17.0], [14.85], [73_490.0]),
+    (3.0, 0.010464234229558804, [268.0, 336.0, 393.0], [226.121, 308.144, 356.602], [11_897.0, 12_984.0, 42_696.0]),
+]
+
+
+@pytest.mark.parametrize(("nats", "stake", "sizes", "values", "counts"), OVERSHOT)
+def test_an_end_is_as_close_as_its_tolerance_says_where_newton_overshoots(nats, stake, sizes, values, counts):
+    units = Units(np.array(sizes), np.array(values), np.array(counts), max(sizes))
+    end = upper_end(units, stake, nats, tolerance=1e-9)
+    assert capital(units, end, stake)[0] >= nats
+    assert capital(units, end - 3e-9 * (end - units.mean), stake)[0] < nats

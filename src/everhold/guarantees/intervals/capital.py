@@ -122,15 +122,30 @@ def upper_end(units: Units, stake: float, nats: float, *, tolerance: float = 1e-
         theta, moved = min(following, _BELOW_ONE), abs(following - theta)
         if moved <= near * (theta - mean):
             break
-    return _outwards(units, stake, nats, theta=theta, outside=outside, step=tolerance * (theta - mean) + 1e-15)
+    step = tolerance * (theta - mean) + 1e-15
+    return _rounded_outwards(units, stake, nats, theta=theta, inside=inside, outside=outside, step=step)
 
 
-def _outwards(units: Units, stake: float, nats: float, *, theta: float, outside: float, step: float) -> float:
-    """The first value beyond ``theta``, in growing steps, whose capital suffices; ``outside`` at the latest."""
-    while theta + step < min(outside, _BELOW_ONE):
-        if capital(units, theta + step, stake)[0] >= nats:
-            return theta + step
-        step *= 16.0
+def _rounded_outwards(
+    units: Units, stake: float, nats: float, *, theta: float, inside: float, outside: float, step: float
+) -> float:
+    """The first value whose capital suffices, at most ``step`` too far out; ``outside`` if it is the last.
+
+    Growing steps from ``theta`` find the bracket, and halving narrows it where Newton's steps ended early.
+    """
+
+    def suffices(value: float) -> bool:
+        return capital(units, value, stake)[0] >= nats
+
+    far, outwards = step, not suffices(theta)
+    inside, outside = (theta, outside) if outwards else (inside, theta)
+    while inside < (value := theta + far if outwards else theta - far) < min(outside, _BELOW_ONE):
+        enough, far = suffices(value), far * 16.0
+        inside, outside = (inside, value) if enough else (value, outside)
+        if enough == outwards:
+            break
+    while outside - inside > step and inside < (middle := (inside + outside) / 2.0) < outside:
+        inside, outside = (inside, middle) if suffices(middle) else (middle, outside)
     return outside
 
 

@@ -58,6 +58,9 @@ class Settings(Strict):
     features: Literal["sealed", "public"] = Field(
         "sealed", description="'public' if everybody may see all columns but the label."
     )
+    stratified: str | None = Field(
+        None, description="Column by whose values the table was split in equal shares.", max_length=1_000
+    )
     mechanism: str | None = Field(None, description="By name; the best by default.", max_length=100)
     queries: int = Field(1_000, description="Number of questions to plan for.")
     overfits: int | None = Field(None, description="Number of guesses that may turn out wrong.")

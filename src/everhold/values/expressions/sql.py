@@ -211,6 +211,8 @@ def _joined(value: AnyValue, columns: Iterator[str], unit: int, dialect: Dialect
     first, second = (_joined(part, columns, unit, dialect) for part in (value.first, value.second))
     if value.how == "within":
         return f"least({first}, {second})"
+    if value.how == "outside":
+        return f"least({first}, {int(unit)} - {second})"
     return dialect.divided(f"({int(unit)} + {first} - {second})", 2)
 
 

@@ -319,12 +319,13 @@ class JoinedValue:
     """A row value that is made of two others on the grid, a and b; see `everhold.values.base.Pair`.
 
     Attributes:
-        how: ``"difference"`` for ``(unit + a - b) / 2``, rounded down, ``"within"`` for ``min(a, b)``.
+        how: ``"difference"`` for ``(unit + a - b) / 2``, rounded down, ``"within"`` for ``min(a, b)``, ``"outside"``
+            for ``min(a, unit - b)``.
         first: a.
         second: b.
     """
 
-    how: Literal["difference", "within"]
+    how: Literal["difference", "within", "outside"]
     first: AnyValue
     second: AnyValue
 
