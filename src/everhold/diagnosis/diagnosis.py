@@ -182,8 +182,9 @@ def diagnose_file(
 
         def whole(column: Column, all_count: bool) -> OpenRows:
             others = numbers[:_MOST_OUTCOMES] if all_count or label is None else []
-            wanted = [*([] if label is None else [label]), *(name for name in others if name != column.name)]
-            return file.whole_groups(column.name, wanted, _MOST_ROWS)
+            units = mechanism.dependence.group_column
+            wanted = dict.fromkeys([*([label] if label else []), *([units] if units in file.kinds else []), *others])
+            return file.whole_groups(column.name, [name for name in wanted if name != column.name], _MOST_ROWS)
 
         note = f"of {file.rows:,} training rows about {_MOST_ROWS:,} were looked at for each column"
         return diagnose_rows(
@@ -197,7 +198,8 @@ def diagnose_rows(
 ) -> Diagnosis:  # fmt: skip
     """Look for groups and series in training rows; `notes` say what was left out, `whole` is as for `Look`."""
     promised, declared = _promised(mechanism, training), mechanism.dependence
-    look = Look(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart)
+    bets = mechanism.bets and declared.group_column is not None
+    look = Look(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart, bets)
     found = corrected([finding for check in CHECKS for finding in check(look)])
     findings = [replace(each, effective_rows=each.share * mechanism.rows) for each in found]
     if promised is None:  # no promise rests on what averages are worth
