@@ -29,14 +29,17 @@ if TYPE_CHECKING:
     from everhold.diagnosis.columns import Column, OpenRows, Order, Outcome
     from everhold.diagnosis.resemblance import Resemblance
 
-__all__ = ["CHECKS", "Finding", "Look", "corrected", "informative_sizes", "lie_together"]
+__all__ = [
+    "CHECKS", "FEWEST_GROUPS", "LESS_WORTH", "Finding", "Look", "corrected", "informative_sizes", "lie_together",
+    "repeats",
+]  # fmt: skip
 
 _LEVEL = 1e-3  # of p-values, all columns and outcomes together
-_FEWEST_GROUPS = 30  # with fewer a column is an attribute; with larger groups than the root of the rows, if unclear
+FEWEST_GROUPS = 30  # with fewer a column is an attribute; with larger groups than the root of the rows, if unclear
 _MOST_OUTCOMES = 40  # looked at in every order
 _MOST_IN_GROUPS = 8  # looked at in every column of groups that lie together
 _CLEAR = 0.05
-_LESS_WORTH, _FAR_LESS_WORTH = 1.1, 1.5  # design effect over the one that is promised
+LESS_WORTH, _FARLESS_WORTH = 1.1, 1.5  # design effect over the one that is promised
 _TOGETHER = 0.5
 _FIRST_ORDER = 0.05  # level at which a chain of neighbours is ruled out
 _ERRORS = 3.0
@@ -127,7 +130,7 @@ class Finding(ABC):
         """Whether chance cannot explain it and it would matter: rows are worth less than is promised."""
         if self.role == "attribute" or self.p_value >= _LEVEL:
             return False
-        return self.design_effect >= (_LESS_WORTH if self._alike else _FAR_LESS_WORTH) * self.promised
+        return self.design_effect >= (LESS_WORTH if self._alike else _FARLESS_WORTH) * self.promised
 
     @property
     def _alike(self) -> bool:
@@ -334,7 +337,7 @@ def repeats(column: Column) -> bool:
     """Whether groups of equal values could make the rows worth less: what counts is the sum of squared sizes."""
     sizes = np.bincount(column.ranks[column.ranks >= 0])
     alone = int(np.count_nonzero(column.ranks < 0))
-    return len(sizes) >= 2 and float(np.sum(sizes**2)) + alone >= _LESS_WORTH * len(column.ranks)
+    return len(sizes) >= 2 and float(np.sum(sizes**2)) + alone >= LESS_WORTH * len(column.ranks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -405,7 +408,7 @@ def _as_groups(compared: _Compared, outcome: Outcome, look: Look, in_file: bool,
     elif look.promised > 1.0:  # rows are no units then
         p_value = _of_promised(effect, column, outcome, look.promised, near is not alike)
     # an attribute has the same values everywhere
-    attribute = not apart and int(column.ranks.max()) + 1 < _FEWEST_GROUPS
+    attribute = not apart and int(column.ranks.max()) + 1 < FEWEST_GROUPS
     made = GroupFinding(
         column=column.name,
         role="attribute" if attribute else "group",
@@ -512,7 +515,7 @@ def _as_series_of_units(
 
 
 def _given_sizes(totals: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What totals of groups are beyond what their sizes say: sizes are given, and groups near each other may have alike."""
+    """Totals of groups less what their sizes say: sizes are given, and groups near each other may have equal ones."""
     by_size = np.stack([sizes, sizes.astype(np.float64) ** 2], axis=1)
     return np.asarray(totals - by_size @ np.linalg.lstsq(by_size, totals, rcond=None)[0])
 

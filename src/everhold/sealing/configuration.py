@@ -52,6 +52,7 @@ def make_configuration(
     same: Sequence[str],
     seed: int | None,
     competition: Competition | None = None,
+    whole_groups: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
     facts: dict[str, Any] = {} if competition is None else {"competition": competition.to_dict()}
@@ -59,6 +60,8 @@ def make_configuration(
         facts["engine"] = dict(sealed.engine)
     if sealed.training_table is not None:
         facts["training_table"] = dict(sealed.training_table)
+    if whole_groups:
+        facts["whole_groups"] = list(whole_groups)
     return {
         "folder": folder.name,
         "rows": sealed.rows,
@@ -146,6 +149,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
         row_id=configuration["row_id"],
         features_public=configuration["features"] == PUBLIC,
         classes=None if (classes := configuration["label_classes"]) is None else tuple(classes),
+        whole_groups=tuple(map(str, configuration.get("whole_groups", ()))),
     )
 
 

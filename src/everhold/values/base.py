@@ -88,6 +88,7 @@ class Schema:
         row_id: Name of the column of row ids, if one was named. They are public: they say which rows are sealed.
         features_public: Whether everybody may know all columns of the sealed rows but the label.
         classes: Different labels of the training rows; None where they are too many for classes, or there are no rows.
+        whole_groups: Columns by which whole groups were put on one side, as the values of both sides showed.
     """
 
     rows: int
@@ -98,6 +99,7 @@ class Schema:
     row_id: str | None = None
     features_public: bool = False
     classes: tuple[str | float, ...] | None = None
+    whole_groups: tuple[str, ...] = ()
 
     @property
     def asked(self) -> dict[str, ColumnKind]:
