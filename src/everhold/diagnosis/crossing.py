@@ -24,7 +24,6 @@ from scipy.special import gammaincc, ndtr
 from everhold.dependence.stretches import stretch_of_rows
 
 if TYPE_CHECKING:
-
     from numpy.typing import NDArray
 
 __all__ = ["Crossing", "Shared", "along"]

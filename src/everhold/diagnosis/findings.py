@@ -75,7 +75,7 @@ class Finding(ABC):
         missing: Rows without a value in the column; each counts as a group of its own.
         in_file: Whether the rows lie in the file group by group, or in that order; shuffled rows do not.
         apart: Whether none of its values stand both in training and in sealed rows, as where whole groups were sealed.
-        local: The correlation beyond what the neighbouring value shares, for groups that are whole numbers.
+        local: The correlation beyond what the neighbouring value shares, for whole numbers that stand on both sides.
         first_order: For a series, whether a model in which a row depends on the row before alone explains it.
         stretch: For a series, so many rows in a row are surely worth one.
         effective_rows: What the sealed rows are worth if they are like these: for groups in the worst case, for a
@@ -329,7 +329,7 @@ def _groups(look: Look) -> Iterator[Finding]:
             wanted = outcomes(rows, _MOST_OUTCOMES if apart else _MOST_IN_GROUPS)
             if not (apart or together or look.label is None):
                 wanted = [outcome for outcome in wanted if outcome.of_label]
-            compare = _Compared.of(column, look.units(rows))
+            compare = _Compared.of(column, look.units(rows), smooth=column.kind == "whole" and not apart)
             yield from _clearest(_as_groups(compare, outcome, look, together, apart) for outcome in wanted)
 
 
@@ -342,7 +342,7 @@ def repeats(column: Column) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compared:
-    """A column whose values are compared, and the same by pairs of neighbouring values where these are whole numbers.
+    """A column whose values are compared, and the same by pairs of neighbours of whole numbers that may be attributes.
 
     What changes smoothly with a number, such as an age, is the same for its neighbours and cancels; see
     `between_neighbours`.
@@ -362,9 +362,9 @@ class _Compared:
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, column: Column, units: NDArray[np.int64] | None) -> _Compared:
+    def of(cls, column: Column, units: NDArray[np.int64] | None, *, smooth: bool) -> _Compared:
         crossing = Crossing(column.ranks, units)
-        if column.kind != "whole":
+        if not smooth:
             return cls(column, units, crossing, None, np.ones(0))
         sizes = np.bincount(column.ranks[column.ranks >= 0]).astype(np.float64)
         beside = np.arange(len(sizes)) ^ 1
@@ -396,7 +396,7 @@ def _as_groups(compared: _Compared, outcome: Outcome, look: Look, in_file: bool,
     alike = within_groups(codes, values)
     if alike is None:
         return None
-    near = between_neighbours(codes, values) if column.kind == "whole" else alike
+    near = alike if compared.pairs is None else between_neighbours(codes, values)
     if near is None:
         return None
     spread = np.zeros(rows)
@@ -425,7 +425,7 @@ def _as_groups(compared: _Compared, outcome: Outcome, look: Look, in_file: bool,
         missing=int(np.count_nonzero(column.ranks < 0)),
         in_file=in_file,
         apart=apart,
-        local=near.correlation if column.kind == "whole" else None,
+        local=None if compared.pairs is None else near.correlation,
         states=outcome.states,
     )
     return replace(made, role="attribute") if rows / groups > math.sqrt(rows) and not made.clear else made
