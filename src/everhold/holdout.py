@@ -232,9 +232,15 @@ class Holdout:
         Warns:
             DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`. Or
                 if nothing is declared, and training rows that could show it stay in an engine. Or if a column's values
-                are divided as a stratified split divides them, and ``stratified`` does not name it.
+                are divided as a stratified split divides them, and ``stratified`` does not name it. Or if whole groups
+                of a column were put on one side, and the declared dependence does not name them.
         """
-        from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence
+        from everhold.diagnosis.diagnosis import (
+            diagnose_file,
+            warn_of_a_sample,
+            warn_of_dependence,
+            warn_of_whole_groups,
+        )
 
         check_name(name)
         most_rows = check_most_rows(most_rows)
@@ -278,11 +284,11 @@ class Holdout:
                 drawn_from, copied = drawn_from_rows(made.configuration), made.configuration["training_rows"]
                 if drawn_from is not None and declared is None:
                     warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart)
-                warn_of_dependence(
-                    diagnose_file(
-                        file, label=label, mechanism=made.mechanism, apart=made.apart, brief=True, drawn_from=drawn_from
-                    )
+                found = diagnose_file(
+                    file, label=label, mechanism=made.mechanism, apart=made.apart, brief=True, drawn_from=drawn_from
                 )
+                warn_of_dependence(found)
+                warn_of_whole_groups(made.whole_groups, found)
             store = LedgerStore.open(url)
             try:
                 record = store.create(

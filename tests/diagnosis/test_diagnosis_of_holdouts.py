@@ -128,13 +128,15 @@ def test_shuffled_clusters_on_both_sides_may_be_attributes_and_are_not_warned_of
         sealed(tmp_path, training, holdout).close()
 
 
-def test_clusters_on_one_side_in_which_nothing_is_alike_are_left_in_peace(tmp_path):
+def test_clusters_on_one_side_in_which_nothing_is_alike_are_warned_of_by_structure_alone(tmp_path):
     rng = np.random.default_rng(0)
+    training, holdout = (table | {"old": rng.permutation(table["old"])} for table in hospitals(12))
+    with pytest.warns(DependenceWarning, match="'hospital' is among both") as caught:
+        sealed(tmp_path, training, holdout).close()
+    assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for seed in range(20):
-            training, holdout = (table | {"old": rng.permutation(table["old"])} for table in hospitals(12, seed=seed))
-            sealed(tmp_path, training, holdout, name=f"study{seed}").close()
+        sealed(tmp_path, training, holdout, name="declared", again=True, dependence=Groups("hospital")).close()
 
 
 def test_whether_values_stand_on_both_sides_is_asked_in_every_type(tmp_path):

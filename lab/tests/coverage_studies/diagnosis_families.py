@@ -1,25 +1,44 @@
 """Families of rows, played against the diagnosis: either the promise holds, or there was a warning.
 
-A game draws training rows and sealed ones that are independent of them, diagnoses the training rows under a
-declaration, asks one question, and looks whether the interval that the declaration gives holds the truth.
+A game draws training rows and sealed ones, diagnoses the training rows under a declaration, asks one question, and
+looks whether the intervals that users get hold the truth: the one that is told, and the one that is unsealed. The
+mechanism, the procedure of the question and every check are those of `Holdout.create` and `Holdout.ask`; a test plays
+the same games through these calls.
 """
 
 from __future__ import annotations
 
 import math
+import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.signal import lfilter
 
+import everhold as eh
 from everhold.dependence import DependenceModel, GaussianAR1, Groups, Independent, MarkovChain
 from everhold.dependence.stretches import stretch_of_rows
-from everhold.diagnosis.diagnosis import diagnose_rows
-from everhold.diagnosis.questions import LEVEL, Watch
+from everhold.diagnosis.columns import OpenRows
+from everhold.diagnosis.diagnosis import diagnose_rows, warn_of_dependence, warn_of_whole_groups
+from everhold.diagnosis.questions import Watch, to_look_at
 from everhold.errors import DependenceWarning
-from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms import Mechanism
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.planning import tuned_mechanism
+from everhold.planning.wish import best_mechanism
+from everhold.privacy.noise import SeededNoise
+from everhold.questions.procedures import needs_of, procedure_for
+from everhold.sealing.files import seal_rows
+from everhold.sealing.splitting import by_time
+from everhold.sealing.structure import FileStructure
+from everhold.sealing.sums import cells_of, group_sums_of
+from everhold.values.base import Schema
+from everhold.values.expressions import ColumnKind
 from everhold_lab.audit.open_rows import columns_of
 
 QUERIES, OVERFITS, CONFIDENCE = 20, 2, 0.95
@@ -36,8 +55,10 @@ class Family:
         question: Values in [0, 1] of the question of a table.
         truth: Its population value.
         label: The label column.
-        declare: The declaration, given the training table and how many sealed rows there are.
+        declare: The declaration, given the training table.
         depends: Whether rows depend on each other more than is declared.
+        together: Draws training and sealed rows at once, where one draw is split.
+        asked: The same question as an expression.
     """
 
     name: str
@@ -47,60 +68,198 @@ class Family:
     declare: Callable[[Table], DependenceModel]
     label: str | None = "y"
     depends: bool = True
+    together: Callable[[np.random.Generator], tuple[Table, Table]] | None = None
+    asked: str = "y = 1"
+
+    def tables(self, seed: int) -> tuple[Table, Table]:
+        """Training rows and sealed rows."""
+        rng = np.random.default_rng(seed)
+        return (self.draw(rng, 0), self.draw(rng, 10**6)) if self.together is None else self.together(rng)
 
 
 @dataclass(frozen=True)
 class Game:
     """What came of one game."""
 
-    held: bool
+    told: tuple[float, float]
+    unsealed: tuple[float, float]
+    truth: float
     warned: bool
+
+    @property
+    def told_held(self) -> bool:
+        return self.told[0] <= self.truth <= self.told[1]
+
+    @property
+    def unsealed_held(self) -> bool:
+        return self.unsealed[0] <= self.truth <= self.unsealed[1]
+
+    @property
+    def held(self) -> bool:
+        return self.told_held and self.unsealed_held
 
     @property
     def fair(self) -> bool:
         return self.held or self.warned
 
 
-def play(family: Family, seed: int) -> Game:
-    """One game; a warning at the fit, at creation or at the question counts."""
-    rng = np.random.default_rng(seed)
-    training, sealed = family.draw(rng, 0), family.draw(rng, 10**6)
+def play(family: Family, seed: int, *, structure: bool = True) -> Game:
+    """One game; a warning at the fit, at creation or at the question counts.
+
+    Args:
+        family: The rows.
+        seed: Of the draws.
+        structure: Whether it is looked at on which side groups lie, as at creation.
+    """
+    training, sealed = family.tables(seed)
+    apart, whole = _sides(family) if structure else (frozenset(), ())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = declared_for(family.declare(training), sealed)
-    rows = len(next(iter(sealed.values())))
-    mechanism = GuessAndCheck.tuned(
-        rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE, dependence=model
-    )
-    found = diagnose_rows(columns_of(training), label=family.label, mechanism=mechanism, brief=True)
+        mechanism = _chosen(family, model, rows=len(family.question(sealed)), training=len(family.question(training)))
+        rows = columns_of(training)
+        found = diagnose_rows(rows, label=family.label, mechanism=mechanism, apart=apart, brief=True)
+        warn_of_dependence(found)
+        warn_of_whole_groups(whole, found)
+        bets = mechanism.bets and _needs(family, mechanism, training) != "total"
+        worth = _watch(rows, mechanism, family.label, whole).worth(
+            family.question(training), plan=mechanism.queries, bets=bets,
+            skip=frozenset(name for name in training if name in family.asked.split()),
+        )  # fmt: skip
+    warned = worth is not None or any(issubclass(one.category, DependenceWarning) for one in caught)
+    return Game(*intervals(family, mechanism, training, sealed), family.truth, warned)
+
+
+def create(family: Family, seed: int, folder: Path) -> Game:
+    """The same game through the calls that users make."""
+    training, sealed = family.tables(seed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        holdout = eh.Holdout.create(
+            folder / "study.db", holdout=sealed, training=training, label=family.label, queries=QUERIES,
+            overfits=OVERFITS, confidence=CONFIDENCE, dependence=family.declare(training), allow_vacuous=True,
+        )  # fmt: skip
+        told = holdout.ask(family.asked)
+        ends = told.low, told.high
+        if holdout.mechanism.unsealable:
+            row = holdout.unseal().rows[0]
+            ends = row["sealed_low"], row["sealed_high"]
+        holdout.close()
     warned = any(issubclass(one.category, DependenceWarning) for one in caught)
-    warned |= bool(found.suspects) or _watched(family, training, mechanism)
-    low, high = interval(mechanism, float(family.question(sealed).mean()))
-    return Game(held=low <= family.truth <= high, warned=warned)
+    return Game((told.low, told.high), ends, family.truth, warned)
+
+
+def most_alarms(family: Family) -> float:
+    """The largest share of games that may warn, by what is declared."""
+    if family.depends:
+        return 1.0
+    return 0.05 if family.name in GROUPED else 0.01
 
 
 def declared_for(model: DependenceModel, sealed: Table) -> DependenceModel:
     """Groups of a column with the sizes of the sealed rows; other models as they are."""
     if not isinstance(model, Groups) or model.column is None:
         return model
-    sizes = np.unique(sealed[model.column], return_counts=True)[1]
+    sizes = np.unique(sealed[model.column].astype(str), return_counts=True)[1]
     counted = zip(*np.unique(sizes, return_counts=True), strict=True)
     return Groups.of_counts({int(size): int(many) for size, many in counted}, column=model.column)
 
 
-def interval(mechanism: GuessAndCheck, average: float) -> tuple[float, float]:
-    """What the mechanism excludes least of for the first question, had it released the average itself."""
-    seen = np.array([average])
-    low, high = mechanism.not_excluded([mechanism.procedure], seen, seen, mechanism.nats([1], 0, 0.0))
-    return float(low[0]), float(high[0])
+_NAMES: dict[str, str] = {}
 
 
-def _watched(family: Family, training: Table, mechanism: GuessAndCheck) -> bool:
-    values = family.question(training)
-    watch = Watch.of(mechanism, len(values))
-    order = np.lexsort([training[name] for name in reversed(watch.order_by)]) if watch.order_by else slice(None)
-    sums = np.bincount(stretch_of_rows(len(values)), weights=values[order])[None, :]
-    return bool(watch.seen(sums, unit=1, level=LEVEL / QUERIES))
+def _chosen(family: Family, model: DependenceModel, *, rows: int, training: int) -> Mechanism:
+    """The mechanism that is chosen by default; which one it is, is decided in the first game of a family."""
+    if family.name not in _NAMES:
+        _NAMES[family.name] = best_mechanism(
+            rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE, slack=0.0, dependence=model,
+            training_rows=training, with_guesses=True,
+        ).name  # fmt: skip
+    return _tuned(_NAMES[family.name], model, rows, training)
+
+
+@lru_cache(maxsize=8)
+def _tuned(name: str, model: DependenceModel, rows: int, training: int) -> Mechanism:
+    return tuned_mechanism(
+        name, rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE, slack=0.0, dependence=model,
+        training_rows=training,
+    )  # fmt: skip
+
+
+@lru_cache
+def _sides(family: Family) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Columns whose values lie on one side each, and those of whole groups, as sealing sees them in one draw."""
+    training, sealed = family.tables(0)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DependenceWarning)  # of the fit, which every game makes anew
+        found = seal_rows(Path(folder), holdout=sealed, training=training, label=family.label, row_id=None)
+        with FileStructure(Path(folder), found) as structure:
+            apart = structure.apart()
+            declared = family.declare(training).sorting_columns
+            return apart, structure.whole_groups(apart - {family.label}, declared)
+
+
+def _watch(rows: OpenRows, mechanism: Mechanism, label: str | None, whole: tuple[str, ...]) -> Watch:
+    plain, declared = Watch.of(mechanism, rows.rows), mechanism.dependence.group_column
+    orders, groups = to_look_at(rows, {label, *plain.order_by}, whole)
+    ranks = {column.name: column.ranks for column in rows.columns}
+    own = np.lexsort([ranks[name] for name in reversed(plain.order_by)]) if plain.order_by else np.arange(rows.rows)
+    others = {name: ranks[name] for name in orders if not np.all(np.diff(ranks[name]) > 0)}
+    return plain.beside(
+        {name: _stretches(np.argsort(codes, kind="stable")) for name, codes in others.items()},
+        {name: ranks[name] for name in groups},
+        None if declared is None else ranks[declared],
+        _stretches(own),
+    )
+
+
+def _stretches(order: np.ndarray) -> np.ndarray:
+    stretches = np.empty(len(order), dtype=np.int64)
+    stretches[order] = stretch_of_rows(len(order))
+    return stretches
+
+
+def _needs(family: Family, mechanism: Mechanism, training: Table) -> str:
+    return needs_of(*_asked(family, mechanism, training))
+
+
+def _asked(family: Family, mechanism: Mechanism, training: Table) -> tuple[Any, Mechanism, Schema]:
+    columns = {name: ColumnKind.NUMBER if values.dtype.kind in "if" else ColumnKind.STRING
+               for name, values in training.items()}  # fmt: skip
+    schema = Schema(mechanism.rows, len(family.question(training)), columns)
+    return eh.mean(family.asked).bind(schema), mechanism, schema
+
+
+def intervals(
+    family: Family, mechanism: Mechanism, training: Table, sealed: Table
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """What the first question is told, and what is unsealed of it, by the procedure in force."""
+    bound, _, schema = _asked(family, mechanism, training)
+    needs, unit = needs_of(bound, mechanism, schema), mechanism.unit
+    values = [np.rint(family.question(table) * unit).astype(np.int64) for table in (training, sealed)]
+    seen = [_seen(needs, each, mechanism, table, unit) for each, table in zip(values, (training, sealed), strict=True)]
+    procedure = procedure_for(bound, mechanism, schema, training=seen[0])
+    guess = int(values[0].sum()) * mechanism.rows // len(values[0])
+    evaluation = Evaluations(
+        np.array([[values[1].sum()]]), np.array([guess]), mechanism.rows, unit,
+        procedures=None if procedure is None else [procedure], seen=None if procedure is None else [seen[1]],
+    )  # fmt: skip
+    noise = SeededNoise(0)
+    _, replies = mechanism.answer(mechanism.start(noise), evaluation, noise)
+    told = float(replies.lows[0]), float(replies.highs[0])
+    return told, (float(replies.sealed[0, 1]), float(replies.sealed[0, 2])) if mechanism.unsealable else told
+
+
+def _seen(needs: str, values: np.ndarray, mechanism: Mechanism, table: Mapping[str, np.ndarray], unit: int) -> Any:
+    if needs == "total":
+        return None
+    if needs == "cells":
+        return cells_of(values, unit=unit)
+    column = mechanism.dependence.group_column
+    codes = np.unique(table[str(column)].astype(str), return_inverse=True)[1]
+    sums = np.zeros(int(codes.max()) + 1, dtype=np.int64)
+    np.add.at(sums, codes, values)
+    return group_sums_of(np.bincount(codes), sums, unit=unit)
 
 
 def _coin(rng: np.random.Generator, chance: np.ndarray) -> np.ndarray:
@@ -124,25 +283,25 @@ def _independent(rng: np.random.Generator, start: int, rows: int = 4_000) -> Tab
     return {
         "zip": rng.integers(0, 600, rows).astype(str).astype(object),
         "age": age,
-        "t": np.arange(rows),
+        "t": start + np.arange(rows),
         "size": rng.normal(size=rows),
         "y": _coin(rng, age / 199.0),
     }
 
 
 def _regime(rng: np.random.Generator, start: int, rows: int = 6_000) -> Table:
-    return {"t": np.arange(rows), "y": _coin(rng, np.where(_switching(rng, rows, 0.001) == 1, 0.75, 0.25))}
+    return {"t": start + np.arange(rows), "y": _coin(rng, np.where(_switching(rng, rows, 0.001) == 1, 0.75, 0.25))}
 
 
 def _hidden(rng: np.random.Generator, start: int, rows: int = 6_000) -> Table:
     """A slow regime in a column that is not the label, in a shuffled file."""
-    table = {"t": np.arange(rows), "x": _regime(rng, start, rows)["y"], "y": rng.integers(0, 2, rows)}
+    table = {"t": start + np.arange(rows), "x": _regime(rng, start, rows)["y"], "y": rng.integers(0, 2, rows)}
     order = rng.permutation(rows)
     return {name: column[order] for name, column in table.items()}
 
 
 def _noisy(rng: np.random.Generator, start: int, rows: int = 6_000) -> Table:
-    return {"t": np.arange(rows), "y": _autoregression(rng, rows, 0.998) + 1.7 * rng.normal(size=rows)}
+    return {"t": start + np.arange(rows), "y": _autoregression(rng, rows, 0.998) + 1.7 * rng.normal(size=rows)}
 
 
 def _clusters(rng: np.random.Generator, start: int, *, groups: int, size: int, shape: float) -> Table:
@@ -165,11 +324,84 @@ def _unnamed(rng: np.random.Generator, start: int) -> Table:
 def _returns(rng: np.random.Generator, start: int, rows: int = 4_000) -> Table:
     returns = rng.normal(size=rows + 19)
     momentum = np.convolve(returns, np.ones(20), mode="valid")
-    return {"t": np.arange(rows), "momentum": momentum, "y": (returns[19:] > 0).astype(int)}
+    return {"t": start + np.arange(rows), "momentum": momentum, "y": (returns[19:] > 0).astype(int)}
 
 
 def _weather(rng: np.random.Generator, start: int, rows: int = 4_000) -> Table:
-    return {"t": np.arange(rows), "y": _switching(rng, rows, 0.1)}
+    return {"t": start + np.arange(rows), "y": _switching(rng, rows, 0.1)}
+
+
+def _named(prefix: str, codes: np.ndarray) -> np.ndarray:
+    return np.array([f"{prefix}{code}" for code in codes.tolist()], dtype=object)
+
+
+def _logistic(scores: np.ndarray) -> np.ndarray:
+    return 1.0 / (1.0 + np.exp(-scores))
+
+
+def _schools(rng: np.random.Generator, start: int, *, spread: float = 0.4) -> Table:
+    """30 whole schools of 16 classes of 25 pupils; schools and classes differ."""
+    school, group = np.repeat(np.arange(30), 400), np.repeat(np.arange(480), 25)
+    scores = spread * rng.normal(size=30)[school] + 0.2 * rng.normal(size=480)[group]
+    return {
+        "school": _named("s", start + school),
+        "class": _named("c", start + group),
+        "y": _coin(rng, _logistic(scores)),
+    }
+
+
+def _single_customers(rng: np.random.Generator, start: int, *, shape: float = 0.15) -> Table:
+    """1,900 customers of one row and 5 whole ones of 40, in any order."""
+    customer = np.concatenate([np.arange(1_900), 1_900 + np.repeat(np.arange(5), 40)])
+    order = rng.permutation(len(customer))
+    return {"customer": (start + customer)[order], "y": _coin(rng, rng.beta(shape, shape, 1_905)[customer])[order]}
+
+
+def _subjects(rng: np.random.Generator, start: int) -> Table:
+    """40 whole subjects of 40 rows with as many labels of each kind; a model is wrong about some of them more often."""
+    subject, y = np.repeat(np.arange(40), 40), np.tile([0, 1], 800)
+    wrong = _coin(rng, rng.beta(1.0, 3.0, 40)[subject])
+    order = rng.permutation(len(subject))
+    return {
+        "subject": _named("p", start + subject)[order],
+        "y": y[order],
+        "says": np.where(wrong == 1, 1 - y, y)[order],
+    }
+
+
+def _patients(rng: np.random.Generator, start: int) -> Table:
+    """Patients with some visits each, with attributes of patients and of visits that both sides have."""
+    patient = np.repeat(np.arange(1_000), rng.geometric(0.3, 1_000))
+    scores = rng.normal(size=1_000)[patient]
+    return {
+        "patient": start + patient,
+        "age": rng.integers(18, 90, 1_000)[patient],
+        "city": _named("v", rng.integers(0, 60, 1_000)[patient]),
+        "doctor": _named("d", rng.integers(0, 80, len(patient))),
+        "drug": _named("m", rng.integers(0, 900, len(patient))),
+        "y": _coin(rng, _logistic(scores)),
+    }
+
+
+def _with_ids(rng: np.random.Generator, start: int, rows: int = 4_000) -> Table:
+    """Independent rows with ids, and with columns of many levels."""
+    return {
+        "id": start + rng.permutation(rows),
+        "code": _named("x", start + rng.permutation(rows)),
+        "product": _named("k", rng.integers(0, 1_500, rows)),
+        "street": rng.integers(0, 100_000, rows),
+        "y": rng.integers(0, 2, rows),
+    }
+
+
+def _days(rng: np.random.Generator, *, memory: float) -> tuple[Table, Table]:
+    """6,000 days of a noisy sign of something slow, split in time with a gap of 5 days into stretches of 20."""
+    day = np.arange(6_000)
+    state = _autoregression(rng, 6_000, math.exp(-1.0 / memory))
+    parts = by_time(day.astype(float), 0.5, gap=5.0, stretch=20.0)
+    table = {"day": day, "stretch": parts.groups, "y": _coin(rng, _logistic(1.5 * state))}
+    training, sealed = ({name: column[parts.side == side] for name, column in table.items()} for side in (0, 1))
+    return training, sealed
 
 
 def _label(table: Table) -> np.ndarray:
@@ -178,6 +410,10 @@ def _label(table: Table) -> np.ndarray:
 
 def _momentum(table: Table) -> np.ndarray:
     return (table["momentum"] > 0.0).astype(float)
+
+
+def _right(table: Table) -> np.ndarray:
+    return (table["says"] == table["y"]).astype(float)
 
 
 def _nothing(_: Table) -> DependenceModel:
@@ -195,7 +431,7 @@ def _gaussian(table: Table) -> DependenceModel:
 def _advised(table: Table) -> DependenceModel:
     """What the diagnosis advises where nothing is declared: long stretches as groups."""
     rows = len(table["t"])
-    mechanism = GuessAndCheck.tuned(rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE)
+    mechanism = _tuned("guess_and_check", Independent(), rows, rows)
     suspects = diagnose_rows(columns_of(table), label="y", mechanism=mechanism, brief=True).suspects
     return suspects[0].model if suspects else Independent()
 
@@ -207,18 +443,41 @@ FAMILIES = (
     Family("a chain, nothing declared", _weather, _label, 0.5, _nothing),
     Family("hidden regime, nothing declared", _regime, _label, 0.5, _nothing),
     Family("hidden regime, a chain fitted to the label", _regime, _label, 0.5, _chain),
-    Family("hidden regime of another column, shuffled file", _hidden, lambda t: t["x"].astype(float), 0.5, _nothing),
-    Family("autoregression and noise, fitted", _noisy, _label, 0.5, _gaussian),
+    Family("hidden regime of another column, shuffled file", _hidden, lambda t: t["x"].astype(float), 0.5, _nothing,
+           asked="x = 1"),
+    Family("autoregression and noise, fitted", _noisy, _label, 0.5, _gaussian, asked="y > 0"),
     Family("100 large clusters, correlation 0.2",
            lambda g, s: _clusters(g, s, groups=100, size=200, shape=2.0), _label, 0.5, _nothing),
     Family("groups inside villages, groups declared", _villages, _label, 0.5, lambda _: Groups("house")),
     Family("groups inside villages without a name", _unnamed, _label, 0.5, lambda _: Groups("house")),
-    Family("momentum of independent returns", _returns, _momentum, 0.5, _nothing),
-    Family("momentum, a chain fitted to the label", _returns, _momentum, 0.5, _chain),
+    Family("whole schools, classes declared", _schools, _label, 0.5, lambda _: Groups("class")),
+    Family("short stretches of a long memory", _independent, _label, 0.5, lambda _: Groups("stretch"),
+           together=lambda rng: _days(rng, memory=80.0)),
+    Family("customers of one row, and 5 of 40", _single_customers, _label, 0.5, _nothing),
+    Family("errors by subject, labels balanced", _subjects, _right, 0.75, _nothing, asked="says = y"),
+    Family("momentum of independent returns", _returns, _momentum, 0.5, _nothing, asked="momentum > 0"),
+    Family("momentum, a chain fitted to the label", _returns, _momentum, 0.5, _chain, asked="momentum > 0"),
+    Family("independent rows, ids and many levels", _with_ids, _label, 0.5, _nothing, depends=False),
+    Family("whole schools, schools declared", _schools, _label, 0.5, lambda _: Groups("school"), depends=False),
+    Family("classes of one population, classes declared",
+           lambda g, s: {n: c for n, c in _schools(g, s, spread=0.0).items() if n != "school"},
+           _label, 0.5, lambda _: Groups("class"), depends=False),
+    Family("customers, customers declared", _single_customers, _label, 0.5, lambda _: Groups("customer"),
+           depends=False),
+    Family("errors by subject, subjects declared", _subjects, _right, 0.75, lambda _: Groups("subject"),
+           depends=False, asked="says = y"),
+    Family("patients, patients declared", _patients, _label, 0.5, lambda _: Groups("patient"), depends=False),
+    Family("houses of one town, houses declared",
+           lambda g, s: {"house": s + np.repeat(np.arange(2_000), 2),
+                         "y": _coin(g, g.beta(0.5, 0.5, 2_000)[np.repeat(np.arange(2_000), 2)])},
+           _label, 0.5, lambda _: Groups("house"), depends=False),
+    Family("long stretches of a short memory, stretches declared", _independent, _label, 0.5,
+           lambda _: Groups("stretch"), depends=False, together=lambda rng: _days(rng, memory=0.7)),
 )  # fmt: skip
+GROUPED = {family.name for family in FAMILIES if not family.depends and " declared" in family.name}
 ADVISED = (
     Family("hidden regime, what is advised declared", _regime, _label, 0.5, _advised),
-    Family("autoregression and noise, what is advised declared", _noisy, _label, 0.5, _advised),
-    Family("momentum, what is advised declared", _returns, _momentum, 0.5, _advised),
+    Family("autoregression and noise, what is advised declared", _noisy, _label, 0.5, _advised, asked="y > 0"),
+    Family("momentum, what is advised declared", _returns, _momentum, 0.5, _advised, asked="momentum > 0"),
 )
 """Here the promise has to hold, whether there is a warning or not."""

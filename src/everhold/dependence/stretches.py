@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Wandering", "bits_of_stretch", "sizes_of_stretches", "stretch_of_rows", "wandering_of_means",
-    "wandering_of_values", "warn_of_long_memory",
+    "wandering_of_sums", "wandering_of_values", "warn_of_long_memory",
 ]  # fmt: skip
 
 _MOST_STRETCHES = 256
@@ -105,6 +105,13 @@ def wandering_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -
     sums = np.asarray(np.bincount(stretch, weights=values), dtype=np.float64)[None, :]
     kurtoses = np.array([float(np.mean(values**4))])
     return _wandering(sums, sizes_of_stretches(len(values)), kurtoses=kurtoses, promised=promised)
+
+
+def wandering_of_sums(
+    sums: NDArray[np.float64], sizes: NDArray[Any], *, kurtosis: float, promised: float = 1.0
+) -> Wandering:
+    """Of values whose sums over stretches are known; the values have mean 0, variance 1 and this fourth moment."""
+    return _wandering(sums[None, :], sizes, kurtoses=np.array([kurtosis]), promised=promised)
 
 
 def _wandering(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from everhold.dependence import DependenceModel
 from everhold.diagnosis.columns import FILE_ORDER, OpenFile
-from everhold.diagnosis.findings import CHECKS, Finding, Look, corrected, informative_sizes
+from everhold.diagnosis.findings import CHECKS, LESS_WORTH, Finding, Look, corrected, informative_sizes
 from everhold.display import Display, html_sentences, html_table, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import tuned_mechanism
@@ -46,7 +48,8 @@ class Diagnosis(Display):
         mechanism: Name of the mechanism.
         radius: Its radius as the rows are declared.
         declared: What is declared about the rows.
-        promised: How many rows are worth one as the rows are declared; None where the declaration bounds no average.
+        promised: How many rows are worth one as the rows are declared, in the worst case for declared groups; a finding
+            names what the procedure in force claims. None where the declaration bounds no average.
         findings: One for each column that may group or order the rows, the clearest first.
         informative: Where groups are declared: outcomes that go together with the size of a row's group.
         notes: What was left out.
@@ -182,8 +185,9 @@ def diagnose_file(
 
         def whole(column: Column, all_count: bool) -> OpenRows:
             others = numbers[:_MOST_OUTCOMES] if all_count or label is None else []
-            wanted = [*([] if label is None else [label]), *(name for name in others if name != column.name)]
-            return file.whole_groups(column.name, wanted, _MOST_ROWS)
+            units = mechanism.dependence.group_column
+            wanted = dict.fromkeys([*([label] if label else []), *([units] if units in file.kinds else []), *others])
+            return file.whole_groups(column.name, [name for name in wanted if name != column.name], _MOST_ROWS)
 
         note = f"of {file.rows:,} training rows about {_MOST_ROWS:,} were looked at for each column"
         return diagnose_rows(
@@ -197,7 +201,8 @@ def diagnose_rows(
 ) -> Diagnosis:  # fmt: skip
     """Look for groups and series in training rows; `notes` say what was left out, `whole` is as for `Look`."""
     promised, declared = _promised(mechanism, training), mechanism.dependence
-    look = Look(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart)
+    bets = mechanism.bets and declared.group_column is not None
+    look = Look(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart, bets)
     found = corrected([finding for check in CHECKS for finding in check(look)])
     findings = [replace(each, effective_rows=each.share * mechanism.rows) for each in found]
     if promised is None:  # no promise rests on what averages are worth
@@ -257,6 +262,40 @@ def warn_of_dependence(diagnosis: Diagnosis) -> None:
     if diagnosis.informative:
         text = informed(diagnosis.declared, diagnosis.informative)
         warn_caller(DependenceWarning(text))
+
+
+def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
+    """Warn that whole groups lie on one side which are not declared, whatever the training rows show of them.
+
+    Values that no column holds, such as a model's errors, may be alike within groups.
+
+    Args:
+        columns: Columns of such groups, the largest groups first.
+        diagnosis: What the training rows show; a group of which it warns already is not said twice.
+    """
+    said = any(found.apart and found.role == "group" for found in diagnosis.suspects)
+    wanted = [name for name in columns if not _covered(name, diagnosis)]
+    if said or not wanted or diagnosis.promised is None:
+        return
+    named, others = wanted[0], ", ".join(map(repr, wanted[1:4]))
+    text, for_shell = (
+        f"no value of column {named!r} is among both the training and the sealed rows, so whole groups of it were put "
+        f"on one side{f' (and of {others})' if others else ''}; rows of one group may depend on each other, also in "
+        f"what no column shows, such as a model's errors; declare {declare}; if the rows were drawn independently and "
+        f"{named!r} only decided on which side they are, silence DependenceWarning"
+        for declare in (f"dependence=eh.Groups({named!r})", f"--groups {shlex.quote(named)}")
+    )  # fmt: skip
+    warn_caller(DependenceWarning(text, for_shell=for_shell))
+
+
+def _covered(column: str, diagnosis: Diagnosis) -> bool:
+    """Whether a declared model without a column of groups takes so many rows for one as the column's groups have."""
+    if diagnosis.declared.group_column is not None or diagnosis.promised is None:
+        return False
+    sizes = [found.sizes for found in diagnosis.findings if found.column == column and found.sizes]
+    rows = sum(size * number for size, number in sizes[0]) if sizes else 0
+    squares = sum(size * size * number for size, number in sizes[0]) if sizes else math.inf
+    return squares < LESS_WORTH * diagnosis.promised * max(rows, 1)
 
 
 def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) -> None:

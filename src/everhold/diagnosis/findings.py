@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import chdtrc
@@ -17,6 +17,7 @@ from everhold.dependence.groups import Groups
 from everhold.dependence.series.gaussian_ar1 import GaussianAR1
 from everhold.dependence.stretches import wandering_of_values
 from everhold.diagnosis.columns import FILE_ORDER, orders_of, outcomes_of
+from everhold.diagnosis.crossing import Crossing, Shared, along
 from everhold.diagnosis.resemblance import autocorrelation, between_neighbours, within_groups
 
 if TYPE_CHECKING:
@@ -26,22 +27,26 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.diagnosis.columns import Column, OpenRows, Order, Outcome
+    from everhold.diagnosis.resemblance import Resemblance
 
-__all__ = ["CHECKS", "Finding", "Look", "corrected", "informative_sizes", "lie_together"]
+__all__ = [
+    "CHECKS", "FEWEST_GROUPS", "LESS_WORTH", "Finding", "Look", "corrected", "informative_sizes", "lie_together",
+    "repeats",
+]  # fmt: skip
 
 _LEVEL = 1e-3  # of p-values, all columns and outcomes together
-_FEWEST_GROUPS = 30  # with fewer a column is an attribute; with larger groups than the root of the rows, if unclear
-_REPEATED = 1.2  # a column of groups has fewer values than the rows divided by this
+FEWEST_GROUPS = 30  # with fewer a column is an attribute; with larger groups than the root of the rows, if unclear
 _MOST_OUTCOMES = 40  # looked at in every order
 _MOST_IN_GROUPS = 8  # looked at in every column of groups that lie together
 _CLEAR = 0.05
-_LESS_WORTH, _FAR_LESS_WORTH = 1.1, 1.5  # design effect over the one that is promised
+LESS_WORTH, _FARLESS_WORTH = 1.1, 1.5  # design effect over the one that is promised
 _TOGETHER = 0.5
 _FIRST_ORDER = 0.05  # level at which a chain of neighbours is ruled out
 _ERRORS = 3.0
 _MOST_STATES = 20  # of a Markov chain that can be learned from a training set
 _MOST_GROUPS = 10_000  # whose sizes are looked at
 _SHUFFLES = 9_999
+_PLAIN, _FEWEST_AVERAGES = 3.0, 3  # standard errors; averages that are not at their mean
 _AT_ONCE = 4_000_000  # numbers that are shuffled at once
 
 Role = Literal["group", "attribute", "series"]
@@ -70,7 +75,7 @@ class Finding(ABC):
         missing: Rows without a value in the column; each counts as a group of its own.
         in_file: Whether the rows lie in the file group by group, or in that order; shuffled rows do not.
         apart: Whether none of its values stand both in training and in sealed rows, as where whole groups were sealed.
-        local: The correlation beyond what the neighbouring value shares, for groups that are whole numbers.
+        local: The correlation beyond what the neighbouring value shares, for whole numbers that stand on both sides.
         first_order: For a series, whether a model in which a row depends on the row before alone explains it.
         stretch: For a series, so many rows in a row are surely worth one.
         effective_rows: What the sealed rows are worth if they are like these: for groups in the worst case, for a
@@ -125,7 +130,7 @@ class Finding(ABC):
         """Whether chance cannot explain it and it would matter: rows are worth less than is promised."""
         if self.role == "attribute" or self.p_value >= _LEVEL:
             return False
-        return self.design_effect >= (_LESS_WORTH if self._alike else _FAR_LESS_WORTH) * self.promised
+        return self.design_effect >= (LESS_WORTH if self._alike else _FARLESS_WORTH) * self.promised
 
     @property
     def _alike(self) -> bool:
@@ -247,8 +252,9 @@ class Look:
         whole: Given a column and whether all outcomes count, rows in which its groups are whole.
         label: The outcome that counts most.
         declared: What is declared.
-        promised: Rows for each effective row that are promised.
+        promised: Rows for each effective row that are promised, by the sizes of declared groups in the worst case.
         apart: Columns none of whose values stand both in training and in sealed rows.
+        bets: Whether intervals are as narrow as declared groups differ on the training rows, not as the worst case.
     """
 
     rows: OpenRows
@@ -257,6 +263,22 @@ class Look:
     declared: DependenceModel
     promised: float
     apart: Collection[str]
+    bets: bool = False
+
+    def units(self, rows: OpenRows) -> NDArray[np.int64] | None:
+        """The declared group of each row; None where no column names them."""
+        named = self.declared.group_column
+        column = rows.column(named) if named is not None else None
+        return None if column is None or bool(np.any(column.ranks < 0)) else column.ranks
+
+    def claimed(self, totals: NDArray[np.float64], rows: int) -> float:
+        """How many rows the procedure in force takes for one, given the totals of declared groups of an outcome."""
+        return float(np.sum(totals**2)) / rows if self.bets else self.promised
+
+    def outcomes(self, rows: OpenRows, most: int) -> list[Outcome]:
+        """Outcomes of rows; ids of declared groups are none."""
+        declared = self.declared.sorting_columns
+        return [each for each in outcomes_of(rows, label=self.label, most=most) if each.column not in declared]
 
 
 def corrected(findings: Sequence[Finding]) -> list[Finding]:
@@ -295,7 +317,7 @@ def _clearest(found: Iterable[Finding | None]) -> Iterator[Finding]:
 
 def _groups(look: Look) -> Iterator[Finding]:
     """Outcomes other than the label count where groups lie together in the file, or on one side."""
-    outcomes = lru_cache(maxsize=2)(lambda rows, most: outcomes_of(rows, label=look.label, most=most))
+    outcomes = lru_cache(maxsize=2)(look.outcomes)
     for each in look.rows.columns:
         apart = each.name in look.apart
         if each.name == look.label or (each.kind == "number" and not apart):  # such numbers are hardly ids
@@ -303,19 +325,65 @@ def _groups(look: Look) -> Iterator[Finding]:
         together = lie_together(each)
         rows = look.whole(each, together or apart)
         column = rows.column(each.name)
-        if column is not None and _repeats(column):
+        if column is not None and repeats(column):
             wanted = outcomes(rows, _MOST_OUTCOMES if apart else _MOST_IN_GROUPS)
             if not (apart or together or look.label is None):
                 wanted = [outcome for outcome in wanted if outcome.of_label]
-            yield from _clearest(_as_groups(column, outcome, look.promised, together, apart) for outcome in wanted)
+            compare = _Compared.of(column, look.units(rows), smooth=column.kind == "whole" and not apart)
+            yield from _clearest(_as_groups(compare, outcome, look, together, apart) for outcome in wanted)
 
 
-def _repeats(column: Column) -> bool:
-    values, rows = int(column.ranks.max(initial=-1)) + 1, int(np.count_nonzero(column.ranks >= 0))
-    return 2 <= values < rows / _REPEATED
+def repeats(column: Column) -> bool:
+    """Whether groups of equal values could make the rows worth less: what counts is the sum of squared sizes."""
+    sizes = np.bincount(column.ranks[column.ranks >= 0])
+    alone = int(np.count_nonzero(column.ranks < 0))
+    return len(sizes) >= 2 and float(np.sum(sizes**2)) + alone >= LESS_WORTH * len(column.ranks)
 
 
-def _as_groups(column: Column, outcome: Outcome, promised: float, in_file: bool, apart: bool) -> Finding | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compared:
+    """A column whose values are compared, and the same by pairs of neighbours of whole numbers that may be attributes.
+
+    What changes smoothly with a number, such as an age, is the same for its neighbours and cancels; see
+    `between_neighbours`.
+
+    Attributes:
+        column: The column.
+        units: The declared group of each row; None if there are none.
+        crossing: Rows of different units with the same value.
+        pairs: Rows of different units with the same value or the one beside it.
+        weights: What each row counts in the difference of such a pair of values; shape (rows,).
+    """
+
+    column: Column
+    units: NDArray[np.int64] | None
+    crossing: Crossing
+    pairs: Crossing | None
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, column: Column, units: NDArray[np.int64] | None, *, smooth: bool) -> _Compared:
+        crossing = Crossing(column.ranks, units)
+        if not smooth:
+            return cls(column, units, crossing, None, np.ones(0))
+        sizes = np.bincount(column.ranks[column.ranks >= 0]).astype(np.float64)
+        beside = np.arange(len(sizes)) ^ 1
+        partner = np.where(beside < len(sizes), sizes[np.minimum(beside, len(sizes) - 1)], 0.0)
+        weights = np.where(np.arange(len(sizes)) % 2, -1.0, 1.0) * partner / (sizes + partner)
+        of_row = np.where(column.ranks < 0, 0.0, weights[column.ranks])
+        return cls(column, units, crossing, Crossing(np.where(of_row == 0.0, -1, column.ranks // 2), units), of_row)
+
+    def shared(self, values: NDArray[np.float64]) -> Shared:
+        """What rows of different units with the same value share beyond what changes smoothly."""
+        found = self.crossing.shared(values)
+        if self.pairs is None:
+            return found
+        near = self.pairs.shared(values * self.weights)
+        return Shared(found.claimed, min(found.added, (near.ratio - 1.0) * found.claimed), near.p_value)
+
+
+def _as_groups(compared: _Compared, outcome: Outcome, look: Look, in_file: bool, apart: bool) -> Finding | None:
+    column = compared.column
     if outcome.column == column.name:
         return None
     sizes = _sizes(column.ranks)
@@ -328,18 +396,19 @@ def _as_groups(column: Column, outcome: Outcome, promised: float, in_file: bool,
     alike = within_groups(codes, values)
     if alike is None:
         return None
-    near = between_neighbours(codes, values) if column.kind == "whole" else alike
+    near = alike if compared.pairs is None else between_neighbours(codes, values)
     if near is None:
         return None
-    squares = sum(size * size * number for size, number in sizes)
-    effect = 1.0 + (squares / rows - 1.0) * min(alike.correlation, near.correlation)
-    p_value = near.p_value
-    if promised > 1.0:  # shuffled rows are no measure then
-        heavy = promised * max(float(np.mean(values**4)) - 3.0, 0.0) * rows / squares
-        freedom = (rows * rows / squares - 1.0) * 2.0 / (2.0 + heavy) / (1.0 if near is alike else 2.0)
-        p_value = float(chdtrc(freedom, freedom * max(effect, 0.0) / promised))
+    spread = np.zeros(rows)
+    spread[outcome.present] = outcome.values
+    shared = compared.shared(spread)
+    claimed, effect, p_value = look.promised, (shared.claimed + shared.added) / len(outcome.values), shared.p_value
+    if compared.units is not None:
+        claimed = look.claimed(np.sqrt(np.array([shared.claimed])), len(outcome.values))
+    elif look.promised > 1.0:  # rows are no units then
+        p_value = _of_promised(effect, column, outcome, look.promised, near is not alike)
     # an attribute has the same values everywhere
-    attribute = not apart and int(column.ranks.max()) + 1 < _FEWEST_GROUPS
+    attribute = not apart and int(column.ranks.max()) + 1 < FEWEST_GROUPS
     made = GroupFinding(
         column=column.name,
         role="attribute" if attribute else "group",
@@ -350,16 +419,25 @@ def _as_groups(column: Column, outcome: Outcome, promised: float, in_file: bool,
         standard_error=alike.standard_error,
         p_value=p_value,
         design_effect=effect,
-        promised=promised,
+        promised=claimed,
         groups=groups,
         sizes=sizes,
         missing=int(np.count_nonzero(column.ranks < 0)),
         in_file=in_file,
         apart=apart,
-        local=near.correlation if column.kind == "whole" else None,
+        local=None if compared.pairs is None else near.correlation,
         states=outcome.states,
     )
     return replace(made, role="attribute") if rows / groups > math.sqrt(rows) and not made.clear else made
+
+
+def _of_promised(effect: float, column: Column, outcome: Outcome, promised: float, paired: bool) -> float:
+    """Chance of such a design effect where a model of rows without units promises another one."""
+    sizes = _sizes(column.ranks)
+    rows, squares = len(column.ranks), sum(size * size * number for size, number in sizes)
+    heavy = promised * max(float(np.mean(outcome.values**4)) - 3.0, 0.0) * rows / squares
+    freedom = (rows * rows / squares - 1.0) * 2.0 / (2.0 + heavy) / (2.0 if paired else 1.0)
+    return float(chdtrc(freedom, freedom * max(effect, 0.0) / promised))
 
 
 def _sizes(ranks: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
@@ -383,7 +461,7 @@ def lie_together(column: Column) -> bool:
 
 
 def _series(look: Look) -> Iterator[Finding]:
-    outcomes = outcomes_of(look.rows, label=look.label, most=_MOST_OUTCOMES)
+    outcomes = look.outcomes(look.rows, _MOST_OUTCOMES)
     for order in orders_of(look.rows, label=look.label, declared=look.declared):
         yield from _clearest(_as_series(order, outcome, look) for outcome in outcomes)
 
@@ -396,27 +474,58 @@ def _as_series(order: Order, outcome: Outcome, look: Look) -> Finding | None:
     alike = autocorrelation(values)
     if alike is None:
         return None
+    units = look.units(look.rows)
+    if units is not None:
+        return _as_series_of_units(order, outcome, look, units, alike)
     seen = wandering_of_values(values, promised=look.promised)
     correlation = min(alike.correlation + _ERRORS * alike.standard_error, 1.0 - 1.0 / len(values))
     of_neighbours = max((1.0 + correlation) / (1.0 - correlation), look.promised)
     return SeriesFinding(
-        column=order.column,
-        role="series",
-        outcome=outcome.name,
-        state=outcome.column,
-        of_label=outcome.of_label,
-        correlation=alike.correlation,
-        standard_error=alike.standard_error,
+        **_about_series(order, outcome, alike),
         p_value=float(seen.p_values[0]),
         design_effect=float(seen.design_effects[0]),
         promised=look.promised,
-        missing=order.missing,
-        in_file=order.in_file,
         first_order=float(wandering_of_values(values, promised=of_neighbours).p_values[0]) > _FIRST_ORDER,
         stretch=math.ceil(float(seen.at_most[0])),
-        estimate=True,
-        states=outcome.states,
     )
+
+
+def _as_series_of_units(
+    order: Order, outcome: Outcome, look: Look, units: NDArray[np.int64], alike: Resemblance
+) -> Finding:
+    """Whole declared groups, each at the mean place of its rows: do groups near each other resemble each other?"""
+    spread, place = np.zeros(len(units)), np.zeros(len(units))
+    spread[outcome.present], place[order.rows] = outcome.values, np.arange(len(order.rows))
+    known = np.zeros(len(units), dtype=bool)
+    known[order.rows] = True
+    sizes, totals = np.bincount(units[known]), np.bincount(units, weights=spread)
+    placed = np.flatnonzero(sizes)
+    places = np.bincount(units[known], weights=place[known])[placed] / sizes[placed]
+    ordered_units = placed[np.argsort(places, kind="stable")]
+    shared, rows = along(_given_sizes(totals[ordered_units], sizes[ordered_units])), len(outcome.values)
+    ordered = spread[order.rows[outcome.present[order.rows]]]
+    return SeriesFinding(
+        **_about_series(order, outcome, alike),
+        p_value=shared.p_value,
+        design_effect=(float(np.sum(totals**2)) + shared.added) / rows,
+        promised=look.claimed(totals, rows),
+        first_order=False,
+        stretch=math.ceil(float(wandering_of_values(ordered, promised=max(look.promised, 1.0)).at_most[0])),
+    )
+
+
+def _given_sizes(totals: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Totals of groups less what their sizes say: sizes are given, and groups near each other may have equal ones."""
+    by_size = np.stack([sizes, sizes.astype(np.float64) ** 2], axis=1)
+    return np.asarray(totals - by_size @ np.linalg.lstsq(by_size, totals, rcond=None)[0])
+
+
+def _about_series(order: Order, outcome: Outcome, alike: Resemblance) -> dict[str, Any]:
+    return {
+        "column": order.column, "role": "series", "outcome": outcome.name, "state": outcome.column,
+        "of_label": outcome.of_label, "correlation": alike.correlation, "standard_error": alike.standard_error,
+        "missing": order.missing, "in_file": order.in_file, "estimate": True, "states": outcome.states,
+    }  # fmt: skip
 
 
 def _is_sorted(rows: OpenRows, order: Order, outcome: Outcome) -> bool:
@@ -438,34 +547,51 @@ CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (_groups, _series)
 def informative_sizes(look: Look) -> tuple[str, ...]:
     """Outcomes whose averages over groups go together with the sizes of the groups; the label first.
 
-    The correlation of size and average over groups is held against those of shuffled averages. Averages of large groups
-    vary less, which makes it smaller.
+    Sizes are shuffled among the groups, and of all outcomes the largest statistic of each shuffle counts (Westfall and
+    Young 1993): so the level is reached with as many shuffles however many outcomes there are. The statistic is divided
+    by its error from the groups themselves, because averages of small groups vary more.
     """
     named = look.declared.group_column
     column = look.rows.column(named) if named else None
     if column is None:
         return ()
-    found = outcomes_of(look.rows, label=look.label, most=_MOST_IN_GROUPS)
-    outcomes = [each for each in found if each.column != column.name]
-    level = _LEVEL / max(len(outcomes), 1)
-    return tuple(dict.fromkeys(each.name for each in outcomes if _goes_together(column.ranks, each, level)))
+    ranks = column.ranks
+    sizes = np.bincount(ranks[ranks >= 0]).astype(np.float64)
+    outcomes = [each for each in look.outcomes(look.rows, _MOST_IN_GROUPS) if each.column != column.name]
+    averages = [_averages(ranks, each, len(sizes)) for each in outcomes]
+    kept = [place for place, each in enumerate(averages) if np.count_nonzero(each) >= _FEWEST_AVERAGES]
+    if not kept or not sizes[:_MOST_GROUPS].std() > 0.0:
+        return ()
+    sizes = sizes[:_MOST_GROUPS] - sizes[:_MOST_GROUPS].mean()
+    told = _go_together(np.array([averages[place] for place in kept])[:, :_MOST_GROUPS], sizes)
+    return tuple(dict.fromkeys(outcomes[place].name for place, clear in zip(kept, told, strict=True) if clear))
 
 
-def _goes_together(groups: NDArray[np.int64], outcome: Outcome, level: float) -> bool:
+def _averages(groups: NDArray[np.int64], outcome: Outcome, number: int) -> NDArray[np.float64]:
+    """Average of each group less that of all averages; 0 where a group has no row with a value."""
     of_row = groups[outcome.present]
     values, of_row = outcome.values[of_row >= 0], of_row[of_row >= 0]
-    counts = np.bincount(of_row)
-    sizes = counts[counts > 0][:_MOST_GROUPS].astype(np.float64)
-    means = (np.bincount(of_row, weights=values)[counts > 0] / counts[counts > 0])[:_MOST_GROUPS]
-    if len(sizes) < 3 or not sizes.std() > 0.0 or not means.std() > 1e-9:
-        return False
-    sizes, means = (sizes - sizes.mean()) / sizes.std(), (means - means.mean()) / means.std()
-    seen = abs(float(np.mean(sizes * means)))
-    if seen * len(sizes) ** 0.5 < 3.0:  # shuffling would only confirm it
-        return False
-    rng, more, left = np.random.default_rng(0), 0, _SHUFFLES
-    while left and (more + 1) / (_SHUFFLES + 1) <= level:
+    counts = np.bincount(of_row, minlength=number)
+    means = np.bincount(of_row, weights=values, minlength=number) / np.maximum(counts, 1)
+    return np.where(counts > 0, means - means[counts > 0].mean() if len(values) else 0.0, 0.0)
+
+
+def _go_together(averages: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """For each outcome, shape (outcomes, groups), whether chance cannot explain that it follows the sizes."""
+    squares, rng, left = averages**2, np.random.default_rng(0), _SHUFFLES
+    seen = _studentised(averages, squares, sizes[:, None])[:, 0]
+    more, most = np.zeros(len(seen), dtype=np.int64), _LEVEL * (_SHUFFLES + 1) - 1
+    while left and np.any(more <= most) and seen.max() >= _PLAIN:  # else shuffling would only confirm it
         number = min(left, max(1, _AT_ONCE // len(sizes)))
-        shuffled = rng.permuted(np.broadcast_to(means, (number, len(means))), axis=1)
-        more, left = more + int(np.count_nonzero(np.abs(shuffled @ sizes) / len(sizes) >= seen - 1e-12)), left - number
-    return (more + 1) / (_SHUFFLES + 1) <= level
+        shuffled = rng.permuted(np.broadcast_to(sizes, (number, len(sizes))), axis=1).T
+        largest = _studentised(averages, squares, shuffled).max(axis=0)
+        more += np.count_nonzero(largest >= seen[:, None] - 1e-12, axis=1)
+        left -= number
+    return np.asarray((more <= most) & (seen >= _PLAIN))
+
+
+def _studentised(
+    averages: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Sizes times averages over their standard error, shape (outcomes, shuffles); sizes of shape (groups, shuffles)."""
+    return np.asarray(np.abs(averages @ sizes) / np.sqrt(np.maximum(squares @ sizes**2, 1e-300)))

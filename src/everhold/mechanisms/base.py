@@ -344,6 +344,11 @@ class Mechanism(ABC):
         """Into how many disjoint parts the rows are split, each for one question."""
         return 1
 
+    @property
+    def bets(self) -> bool:
+        """Whether intervals are as narrow as values spread on the training rows (S8), not as any values could."""
+        return self.unsealable and not self.parameters().get("slack")
+
     def start(self, noise: Noise) -> State:
         """The state before the first question."""
         return State()

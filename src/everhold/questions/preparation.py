@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_float, brief
-from everhold.diagnosis.questions import warn_of_questions, watch_over
+from everhold.diagnosis.questions import Watch, warn_of_questions, watch_over
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.progress import progress
@@ -183,7 +183,8 @@ class Preparation:
     def _guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:
         """Guesses from the training rows where none are given, and procedures."""
         known = [self._with_training_values(question) for question in bound]
-        totals, prepared = self.training_totals(known, plan=self.mechanism.queries), []
+        bets = self.mechanism.bets
+        totals, prepared = self.training_totals(known, plan=self.mechanism.queries, bets=bets), []
         counted = self._counted(bound)
         surprises = cache(self.surprises)
         for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
@@ -228,8 +229,7 @@ class Preparation:
         part, whole = training.grids(bound, unit=self.mechanism.unit)
         part = np.minimum(part, whole)
         parts = [replace(pair.first, training_values=part), replace(pair.second, training_values=whole)]
-        if not self.answered(bound.question):
-            self.training_totals(parts, plan=self.mechanism.queries)
+        self._watch_ratio(bound, part, whole)
         known = replace(bound, pair=replace(pair, first=parts[0], second=parts[1]))
         within, counted = int(part.sum()), int(whole.sum())
         if (rows := training.counting(bound)) is not training:
@@ -298,12 +298,29 @@ class Preparation:
                 _, (seen,) = rows.look([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
         return procedure_for(bound, self.mechanism, schema, training=seen, own_guess=own_guess)
 
-    def training_totals(self, bound: Sequence[BoundQuery], *, plan: int) -> dict[int, int]:
+    def _watch_ratio(self, bound: BoundQuery, part: NDArray[np.int64], whole: NDArray[np.int64]) -> None:
+        """Warn of a ratio whose residuals, of which bets on it measure the spread, are worth less than is promised."""
+        counted = int(whole.sum())
+        if self.answered(bound.question) or not counted:
+            return
+        left = (part - whole * (int(part.sum()) / counted)) / self.mechanism.unit
+        if (found := self._watch.worth(left, plan=self.mechanism.queries, bets=True)) is not None:
+            warn_of_questions([(bound.shown, found)])
+
+    @property
+    def _watch(self) -> Watch:
+        """What holds values of questions on the training rows against the declaration; made with the first question."""
+        if self.training is None:
+            raise TypeError("there are no training rows; expected some")
+        return watch_over(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
+
+    def training_totals(self, bound: Sequence[BoundQuery], *, plan: int, bets: bool = False) -> dict[int, int]:
         """Sums over the training rows in grid units, by the place of the question, of those that say something of them.
 
         Args:
             bound: The questions.
             plan: Number of questions for which a false alarm may be raised.
+            bets: Whether intervals are as narrow as values spread on the training rows.
 
         Warns:
             DependenceWarning: If the values of one are worth fewer rows than is promised.
@@ -314,13 +331,16 @@ class Preparation:
                 places.append(place)
         if self.training is None or not places:
             return {}
-        watch = watch_over(self.training, self.mechanism, self.schema.label)
-        asked = [bound[place] for place in places]
-        totals, seen = watch.look(self.training, asked, unit=self.mechanism.unit, plan=plan)
+        asked, unit = [bound[place] for place in places], self.mechanism.unit
+        known = [self.answered(question.question) for question in asked]
+        if all(known):  # the warning was given before the first answer
+            totals: NDArray[np.int64] = self.training.totals(asked, unit=unit)[:, 0]
+            return dict(zip(places, totals.tolist(), strict=True))
+        measured = [bets and needs_of(question, self.mechanism, self.schema) != "total" for question in asked]
+        totals, seen = self._watch.look(self.training, asked, unit=unit, plan=plan, bets=measured)
         if seen:
             warn_of_questions([
-                (asked[row].shown, finding) for row, finding in sorted(seen.items())
-                if not self.answered(asked[row].question)
+                (asked[row].shown, finding) for row, finding in sorted(seen.items()) if not known[row]
             ])  # fmt: skip
         return dict(zip(places, totals.tolist(), strict=True))
 

@@ -53,6 +53,7 @@ def make_configuration(
     same: Sequence[str],
     seed: int | None,
     competition: Competition | None = None,
+    whole_groups: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
     facts: dict[str, Any] = {} if competition is None else {"competition": competition.to_dict()}
@@ -64,6 +65,8 @@ def make_configuration(
         facts["training_table"] = dict(sealed.training_table)
     if sealed.categories:
         facts["categories"] = dict(sealed.categories)
+    if whole_groups:
+        facts["whole_groups"] = list(whole_groups)
     return {
         "folder": folder.name,
         "rows": sealed.rows,
@@ -154,6 +157,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
         classes=None if (classes := configuration["label_classes"]) is None else tuple(classes),
         categories={name: tuple(values) for name, values in configuration.get("categories", {}).items()},
         stratified=configuration.get("stratified"),
+        whole_groups=tuple(map(str, configuration.get("whole_groups", ()))),
     )
 
 

@@ -40,12 +40,14 @@ class Sealed:
         key: The steward's new key.
         configuration: The public facts that the ledger binds.
         apart: Columns none of whose values stand both in sealed and in training rows.
+        whole_groups: Those of them by which whole groups were put on one side, the largest groups first.
     """
 
     mechanism: Mechanism
     key: StewardKey
     configuration: dict[str, Any] = field(repr=False)
     apart: frozenset[str]
+    whole_groups: tuple[str, ...] = ()
 
 
 def check_columns(*, label: str | None, row_id: str | None) -> None:
@@ -139,6 +141,8 @@ def seal(
             structure = stack.enter_context(FileStructure(folder, sealed))
         mechanism = choose(structure)
         apart = structure.apart()
+        named = [name for name in apart if name not in (label, row_id)]
+        whole = structure.whole_groups(named, mechanism.dependence.sorting_columns)
         same = same_rows(folder, sealed, others, staging=staging)
         if same and not again:
             raise sealed_already(same)
@@ -147,6 +151,6 @@ def seal(
     check_stratified(stratified, columns=sealed.columns, label=label, features=features, mechanism=mechanism)
     configuration = make_configuration(
         folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, stratified=stratified, same=same,
-        seed=seed, competition=competition,
+        seed=seed, competition=competition, whole_groups=whole,
     )  # fmt: skip
-    return Sealed(mechanism, key, configuration, apart)
+    return Sealed(mechanism, key, configuration, apart, whole)

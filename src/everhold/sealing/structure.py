@@ -15,6 +15,7 @@ from everhold.sealing.reading import reading_errors_hidden
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -26,6 +27,7 @@ __all__ = ["FileStructure", "TableStructure"]
 
 
 _TIMES = re.compile(r"DATE|TIMESTAMP")
+_BY_CHANCE = -14.0  # logarithm of the chance with which rows that were put on a side one by one leave groups whole
 _BY_TYPE = ("time", "other")  # kinds whose columns compare only where they are of one type
 
 
@@ -97,6 +99,66 @@ class FileStructure:
             f"SELECT 1 FROM holdout WHERE {known} AND {name} IN (SELECT {name} FROM training WHERE {known}) LIMIT 1"
         )
         return not self._rows(shared)
+
+    def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
+        """Columns of whole groups that were put on one side each, the one with the fewest training groups first.
+
+        None of their values stand on both sides, although rows that were put there one by one would have left some on
+        both. Columns that only follow the time of a split, and groups inside declared ones, are left out.
+
+        Args:
+            apart: Columns none of whose values stand on both sides; see `apart`.
+            declared: Columns that the dependence names; groups inside those of the first are declared, too.
+        """
+        known = set(declared)
+        found = {name: groups for name in sorted(set(apart) - known) if (groups := self._unlikely_groups(name))}
+        clocks = [name for name in apart if self._is_clock(name)] if found else []
+        inside = [name for name in found if declared and self._is_inside(name, declared[0])]
+        calendar = [name for name in found if any(self._follows(name, clock) for clock in clocks)]
+        return tuple(sorted(found.keys() - set(inside) - set(calendar), key=lambda name: (found[name], name)))
+
+    def _unlikely_groups(self, column: str) -> int:
+        """Number of groups of training rows, if chance would hardly have put each on one side; else 0."""
+        name, known = quoted(column), f"NOT ({is_missing(column, self._sealed.columns)})"
+        training, sealed = self.training_rows, self.rows
+        most, least = max(training, sealed) / (training + sealed), min(training, sealed) / max(training, sealed)
+        groups, chance = self._rows(
+            f"SELECT count(*), sum(k * ln({most!r}) + ln(1 + pow({least!r}, k))) "
+            f"FROM (SELECT count(*) AS k FROM training WHERE {known} GROUP BY {name})"
+        )[0]
+        others = self._count(f"SELECT count(*) FROM (SELECT DISTINCT {name} FROM holdout WHERE {known} LIMIT 2)")
+        return int(groups) if groups + others > 2 and chance < _BY_CHANCE else 0
+
+    def _is_clock(self, column: str) -> bool:
+        """Whether a column is a time, or numbers training rows, by which the two sides follow each other."""
+        name = quoted(column)
+        if not _TIMES.match(self._type("training", column)):
+            if self._sealed.columns[column].value not in ("number", "string"):
+                return False
+            repeated = f"SELECT count(*) - count(DISTINCT {name}) FROM training"
+            texts = f"SELECT count(*) FROM training WHERE NOT regexp_full_match({name}, '{ISO_TIME}')"
+            number = self._sealed.columns[column].value == "number"
+            if self._count(repeated if number else texts):
+                return False
+        return self._follow_each_other(column)
+
+    def _follow_each_other(self, column: str) -> bool:
+        name = quoted(column)
+        (first, last), (start, end) = (self._rows(f"SELECT min({name}), max({name}) FROM {w}")[0] for w in self._sets())
+        return bool(first > end or last < start)
+
+    def _follows(self, column: str, clock: str) -> bool:
+        """Whether a column is the clock, or never falls while the clock goes on, as weeks and months do."""
+        if column == clock:
+            return True
+        name, time = quoted(column), quoted(clock)
+        falls = f"SELECT {name} < lag({name}) OVER (ORDER BY {time}, {name}) AS falls FROM training"
+        return self._follow_each_other(column) and not self._count(f"SELECT count(*) FROM ({falls}) WHERE falls")
+
+    def _is_inside(self, column: str, declared: str) -> bool:
+        """Whether all training rows with one value of a column are of one declared group."""
+        name, of = quoted(column), quoted(declared)
+        return not self._rows(f"SELECT 1 FROM training GROUP BY {name} HAVING count(DISTINCT {of}) > 1 LIMIT 1")
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
         """How the rows stand when each group of the column ``within`` is put in order."""
@@ -285,6 +347,13 @@ class TableStructure(FileStructure):
         """Whether a column that looks so in a sample of the rows is apart in all of them."""
         self._staging.distinct(column)
         return self._is_apart(column)
+
+    def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
+        """See `FileStructure`; of rows that are not all beside everhold nothing is said."""
+        if not self._staging.all_whole or not self.training_rows:
+            return ()
+        self._bring(*apart, *declared[:1])
+        return super().whole_groups(apart, declared)
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
         """See `FileStructure`."""

@@ -378,6 +378,19 @@ class StoredRows:
         with self.engine.reading():
             return tuple(self._grids(_parts_of_ratio(query) or (query,), unit=unit))
 
+    def each_grid(self, queries: Sequence[BoundQuery], *, unit: int = UNIT) -> Iterator[NDArray[np.int64]]:
+        """Row values of public rows in grid units, shape (rows,) for each question; none of them is a ratio.
+
+        Raises:
+            QueryRejected: If a function fails.
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected questions to the training rows")
+        for start in range(0, len(queries), _COLUMNS_AT_ONCE):
+            with self.engine.reading():
+                yield from self._grids(queries[start : start + _COLUMNS_AT_ONCE], unit=unit)
+
     def row_values(self, query: BoundQuery, *, unit: int = UNIT) -> NDArray[np.int64]:
         """The value of every row in grid units, shape (rows,); of sealed rows it is secret."""
         with self.engine.reading():
@@ -447,7 +460,11 @@ class StoredRows:
         self, grids: Sequence[NDArray[np.int64]], group_by: str | None, *, unit: int
     ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
         """Sizes of the groups, and sums of row values by group."""
-        group_by = self._named(group_by)
+        index = self._group_index(self._named(group_by))
+        sizes = np.bincount(index).astype(np.int64)
+        return sizes, [exact_sums(grid, index, len(sizes), unit=unit) for grid in grids]
+
+    def _group_index(self, group_by: str) -> NDArray[np.int64]:
         if group_by not in self._group_indices:
             self._check_cells(1)
             of = self.engine.dialect
@@ -457,9 +474,24 @@ class StoredRows:
             index = np.empty(self.rows, dtype=np.int64)
             index[np.ma.getdata(found["p"])] = np.ma.getdata(found["g"])
             self._group_indices[group_by] = index
-        index = self._group_indices[group_by]
-        sizes = np.bincount(index).astype(np.int64)
-        return sizes, [exact_sums(grid, index, len(sizes), unit=unit) for grid in grids]
+        return self._group_indices[group_by]
+
+    def groups_of_rows(self, column: str) -> NDArray[np.int64]:
+        """The group of each public row, by equal values of a column, from 0; shape (rows,).
+
+        Raises:
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected the training rows")
+        with self.engine.reading():
+            return self._group_index(column)
+
+    def stretches_of_rows(self, order_by: Sequence[str]) -> NDArray[np.int64]:
+        """The stretch of each public row in an order, as for `stretch_totals`; shape (rows,)."""
+        with self.engine.reading():
+            stretches = self._stretches(tuple(order_by)) if order_by else None
+        return stretch_of_rows(self.rows) if stretches is None else stretches
 
     def _grouped_expressions(
         self, values: Sequence[RowValue], group_by: str, *, unit: int

@@ -91,6 +91,7 @@ class Schema:
         categories: Categories of each categorical column of the training rows, for estimators.
         stratified: Column by whose values the table was split, so that both parts have them in the same shares; None
             where chance alone divided the rows.
+        whole_groups: Columns by which whole groups were put on one side, as the values of both sides showed.
     """
 
     rows: int
@@ -103,6 +104,7 @@ class Schema:
     classes: tuple[str | float, ...] | None = None
     categories: Mapping[str, tuple[str | float, ...]] = field(default_factory=dict)
     stratified: str | None = None
+    whole_groups: tuple[str, ...] = ()
 
     @property
     def asked(self) -> dict[str, ColumnKind]:
