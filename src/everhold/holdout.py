@@ -23,6 +23,7 @@ from everhold.asking.chosen import Choice, chosen_answers
 from everhold.asking.desk import CLOSED_STUDY, Desk, first_noise
 from everhold.asking.gate import Gate, certified_gates, described_gate, open_gate
 from everhold.asking.news import News, news
+from everhold.asking.received import is_score
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.asking.standings import certified_competition, leaderboard
@@ -100,6 +101,7 @@ _LATEST = 5  # answers that a notebook shows
 _GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
 _NOT_KEPT = (None, None, None)
 _SOME = ("estimate", "guess", "within")  # told of some questions only
+_GUESSES = {"value", "estimate", "guess"}
 _TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rounds are its own matter
 
 
@@ -835,6 +837,12 @@ class Holdout:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._desk.analyst]
         some = {name: None for name in _SOME if any(name in entry.answer for entry in entries)}
         about = [about_of(self.schema, by_position=ABOUT in entry.description) for entry in entries]
+        contest = self._competition is not None
+
+        def no_guess(answer: Mapping[str, Any]) -> dict[str, None]:
+            """In a competition a team's guess is no score, so the transcript has its interval alone."""
+            return dict.fromkeys(_GUESSES & answer.keys()) if contest and not is_score(answer["source"]) else {}
+
         return Transcript(
             [
                 {
@@ -844,6 +852,7 @@ class Holdout:
                     "asked": entry.description["shown"],
                     **some,
                     **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
+                    **no_guess(entry.answer),
                     **(dict(zip(UNSEALED, told.get(entry.sequence, _NOT_KEPT), strict=True)) if told else {}),
                     "charged": entry.charged,
                     **({ANALYST: entry.description.get(ANALYST)} if named else {}),

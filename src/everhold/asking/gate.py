@@ -33,13 +33,15 @@ from everhold.questions.challenge import (
     procedure_for_gain,
     verdict,
 )
-from everhold.questions.question import MOST_SHOWN, Outdated, Told, digest
+from everhold.questions.question import MOST_SHOWN, Outdated, Ready, Told, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from everhold.asking.desk import Desk
     from everhold.sealing.champions import Champions
+
+    Telling = Callable[[Ready[Verdict]], Ready[Verdict]]
 
 __all__ = ["Gate", "certified_gates", "described_gate", "open_gate"]
 
@@ -48,10 +50,13 @@ __all__ = ["Gate", "certified_gates", "described_gate", "open_gate"]
 class Gate:
     """A champion and whoever challenges it; made by `Holdout.gate`."""
 
-    def __init__(self, desk: Desk, champions: Champions, metric: Metric, name: str, *, keeping: int = 0) -> None:
+    def __init__(
+        self, desk: Desk, champions: Champions, metric: Metric, name: str, *, keeping: int = 0,
+        telling: Telling | None = None,
+    ) -> None:  # fmt: skip
         """Use `Holdout.gate` instead."""
         self._desk, self._champions, self._metric, self._name = desk, champions, metric, name
-        self._keeping = keeping
+        self._keeping, self._telling = keeping, telling
 
     def __repr__(self) -> str:
         return f"Gate({self._name!r})"
@@ -90,7 +95,8 @@ class Gate:
             if challenger.digest == gate.champion:
                 return self._itself(challenger, gate)
             try:
-                return self._desk.ask(self._ready(challenger, gate), strict=strict)
+                ready: Ready[Verdict] = self._ready(challenger, gate)
+                return self._desk.ask(ready if self._telling is None else self._telling(ready), strict=strict)
             except Outdated:  # somebody else's challenger was promoted meanwhile
                 continue
             finally:
@@ -170,7 +176,7 @@ def certified_gates(accounts: Accounts, promotions: Mapping[str, list[dict[str, 
 
 def open_gate(
     desk: Desk, champions: Champions, *, metric: Any, champion: Any, training: Any, margin: float,
-    challenges: int | None, name: str, keeping: int = 0,
+    challenges: int | None, name: str, keeping: int = 0, telling: Telling | None = None,
 ) -> Gate:  # fmt: skip
     """Open a gate; the first time that is an act of the steward, kept in the ledger.
 
@@ -184,6 +190,7 @@ def open_gate(
         challenges: Most challenges of this gate; None for as many as the holdout's budget pays.
         name: Of the gate.
         keeping: For so many silent questions there has to be room after every challenge.
+        telling: What is made of a challenge before it is asked, such as one with a team's own limit.
 
     Raises:
         QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
@@ -205,7 +212,7 @@ def open_gate(
             known = _open(desk, champions, first, wished)
         _check_same(known, wished)
     assert known is not None
-    return Gate(desk, champions, Metric(measure.make, known.metric), name, keeping=keeping)
+    return Gate(desk, champions, Metric(measure.make, known.metric), name, keeping=keeping, telling=telling)
 
 
 def _open(desk: Desk, champions: Champions, first: Candidate, wished: GateAccount) -> GateAccount:

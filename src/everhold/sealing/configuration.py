@@ -54,7 +54,9 @@ def make_configuration(
     competition: Competition | None = None,
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
-    facts: dict[str, Any] = {} if competition is None else {"competition": competition.to_dict()}
+    facts: dict[str, Any] = {}
+    if competition is not None:
+        facts["competition"] = competition.for_mechanism(mechanism).to_dict()
     if sealed.engine is not None:
         facts["engine"] = dict(sealed.engine)
     if sealed.training_table is not None:
