@@ -47,6 +47,7 @@ from everhold.questions.models import cross_validated, no_false_alarms, open_row
 from everhold.questions.question import Question
 from everhold.questions.readings import Reading
 from everhold.sealing.champions import Champions
+from everhold.sealing.checks import checked_classes
 from everhold.sealing.competition import Competition
 from everhold.sealing.configuration import (
     bound_state,
@@ -153,6 +154,7 @@ class Holdout:
         holdout: RowSource | Engine,
         training: RowSource | Engine | None = None,
         label: str | None = None,
+        classes: Sequence[str | float] | Literal["open"] | None = None,
         row_id: str | None = None,
         features: Literal["sealed", "public"] = SEALED,
         mechanism: Mechanism | str | None = None,
@@ -170,6 +172,7 @@ class Holdout:
         metric: str | Mapping[str, Any] = "accuracy",
         teams: int = 50,
         submissions: int = 20,
+        surprises: int | None = None,
     ) -> Self:
         """Seal rows and record the promise.
 
@@ -186,6 +189,10 @@ class Holdout:
                 of the engine that has the sealed rows: whatever the engine can count it counts in all of its rows, and
                 about 100,000 of them are copied for what needs rows here, such as estimators.
             label: Column that holds the truth, for `accuracy`, `error` and `brier`.
+            classes: The classes of the label, which are public from now on: a prediction of any other class is refused,
+                and nothing is charged. By default those of the training labels, where there are at least ten training
+                rows for each. Needed where these do not say it, if labels are texts or classes are numbers other than
+                0 and 1; ``"open"`` if labels are free texts, so that no prediction can be checked.
             row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids
                 are public: whoever hands in predictions has to know them, and no question may read them.
             features: ``"sealed"``: nobody who asks sees any column of the sealed rows; expressions and estimators are
@@ -217,6 +224,9 @@ class Holdout:
                 as for `risk`, such as ``{"loss": "absolute", "high": 60}``.
             teams: Most teams of a competition.
             submissions: Most submissions of one team.
+            surprises: Most surprises that telling one team may cost; then it is told nothing more, and other teams are.
+                By default an equal part of `overfits`, at least 1, where scores are told, and half of them where
+                leaders are. An allotment for the team replaces it.
 
         Raises:
             HoldoutRejected: If the rows or settings cannot be sealed, or the rows are sealed already. Nothing was
@@ -234,10 +244,12 @@ class Holdout:
         check_name(name)
         most_rows = check_most_rows(most_rows)
         check_columns(label=label, row_id=row_id)
-        seed = checked_seed(seed)
+        seed, classes_declared = checked_seed(seed), checked_classes(classes)
         competition = None
         if feedback is not None:
-            competition = Competition(feedback=feedback, metric=metric, teams=teams, submissions=submissions)
+            competition = Competition(
+                feedback=feedback, metric=metric, teams=teams, submissions=submissions, surprises=surprises
+            )
             mechanism, queries = competition.wish(mechanism)
         declared = mechanism.dependence if isinstance(mechanism, Mechanism) else dependence
         url = storage_url(storage)
@@ -261,7 +273,7 @@ class Holdout:
             made = seal(
                 folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
                 choose=choose, declared=declared, most_rows=most_rows, equal_rows=equal_rows, again=again,
-                others=others, seed=seed, competition=competition,
+                others=others, seed=seed, competition=competition, classes=classes_declared,
             )  # fmt: skip
             if competition is not None:
                 check_metric(competition, schema_from(made.configuration))

@@ -82,9 +82,7 @@ class Submission(Display):
         if self.feedback == NOTHING:
             return "nothing is told before the end"
         if self.feedback == LEADER:
-            return "it leads" if self.leads else (
-                "it is not proved to be better than the leader, so it may be as good: a tie, or too small a difference"
-            )  # fmt: skip
+            return "it leads" if self.leads else "it is not proved to be better than the leader, and may be as good"
         answer = self.answer
         if answer is None or answer.low is None or answer.high is None:
             return "nothing more is told"
