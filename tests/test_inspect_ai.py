@@ -56,7 +56,7 @@ def mechanism(*, queries=20, overfits=3):
 
 def seal(storage, kind="texts", *, opened=0, **wish):
     training = {"training": cases("open", kind, opened, 1)} if opened else {}
-    wish = {"mechanism": mechanism(), "allow_vacuous": True, **training, **wish}
+    wish = {"mechanism": mechanism(), "allow_vacuous": True, "classes": "open", **training, **wish}
     columns = {"label": "target", "row_id": "case", "features": "public"}
     return eh.Holdout.create(storage, "cases", holdout=cases("case", kind, CASES, 0), **columns, **wish)
 

@@ -483,7 +483,8 @@ class Holdout:
             champion: The model to beat: a fitted estimator, a rule over the features, or predictions as the metric
                 takes them. Needed the first time; later, the same one again opens the same gate, or None.
             margin: A challenger has to be better by more than this, in the metric's units.
-            challenges: Most challenges that this gate answers; None for as many as the holdout's budget pays.
+            challenges: Most challenges that this gate answers. None for no limit but the room for surprises: as `ask`
+                does, a gate goes on beyond the planned ``queries``, with proof, and `Gate.status` says what it can see.
             name: Of the gate; a holdout may have several, and all share its budget.
             training: The champion's predictions for the training rows, where it is no estimator.
 

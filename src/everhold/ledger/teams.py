@@ -127,9 +127,9 @@ class Submissions:
         Raises:
             ValueError: If no such submission was received.
         """
-        named = isinstance(told_of, dict) and told_of.keys() == {"team", "predictions"}
-        team = self.teams.get(told_of["team"]) if named else None  # type: ignore[index]
-        predictions = told_of["predictions"] if named else None  # type: ignore[index]
+        fields = told_of if isinstance(told_of, dict) else {}
+        name, predictions = fields.get("team"), fields.get("predictions")
+        team = self.teams.get(name) if _is_name(name) else None
         if team is None or not _is_digest(predictions):
             raise ValueError("an answer is about a submission that was not received")
         self.teams[team.name] = replace(

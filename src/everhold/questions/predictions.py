@@ -306,7 +306,8 @@ def known_classes(schema: Schema) -> tuple[str, str]:
         expected = "expected classes: whole numbers or text"
     else:
         some, more = ", ".join(map(_shown, classes[:_MOST_LISTED])), ", ..." if len(classes) > _MOST_LISTED else ""
-        expected = f"expected one of the classes {some}{more}"
+        where = "" if schema.label_kind == "binary" else ", the classes of the label,"
+        expected = f"expected one of {some}{more}{where}"
     if schema.label_kind in ("binary", "number"):
         hint = "ask brier(...) about probabilities" if schema.label_kind == "binary" else "ask risk(...) about numbers"
     return expected, hint
