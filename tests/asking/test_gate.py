@@ -480,7 +480,7 @@ def test_predictions_as_objects_are_promoted_like_all_others(tmp_path, text):
     labels = names[data["late"]] if text else data["late"]
     with eh.Holdout.create(
         f"sqlite:///{tmp_path}/study.db", "study", holdout={**data, "late": labels}, label="late", queries=1_000,
-        mechanism="guess_and_check", features="public",
+        mechanism="guess_and_check", features="public", classes=["no", "yes"] if text else [0, 1],
     ) as made:  # fmt: skip
         first, real = (names[each] if text else each.astype(object) for each in (champion, data["late"]))
         gate = made.gate(eh.accuracy, champion=first)

@@ -115,6 +115,20 @@ def test_a_spent_allotment_refuses_and_says_stop(holdout):
     assert told(holdout, "ask", {"question": "x > 0"})["source"] == "training"
 
 
+def test_a_class_that_nobody_declared_is_refused_by_name(tmp_path):
+    """Without training rows an agent's "Z" used to be taken, and asked about."""
+    labels = np.random.default_rng(4).choice(np.array(["A", "B"]), 1_000)
+    wish = {"mechanism": "guess_and_check", "queries": 20, "features": "public", "classes": ["A", "B"]}
+    with Holdout.create(
+        tmp_path / "z.db", "z", holdout={"x": np.arange(1_000), "y": labels}, label="y", **wish
+    ) as lettered:
+        lettered.gate("accuracy", champion=np.full(1_000, "A"))
+        assert told(lettered, "describe")["labels"] == ["A", "B"]
+        said = refused(lettered, "challenge", {"predictions": ["Z"] * 1_000})
+        assert "'Z'" in said
+        assert "'A', 'B'" in said
+
+
 def test_a_rule_climbs_only_by_proof(holdout):
     holdout.gate("accuracy", champion="x > 0")
     assert told(holdout, "describe")["challenger"].startswith("rule")

@@ -162,3 +162,20 @@ def test_a_holdout_of_an_earlier_version_takes_what_it_took(tmp_path):
 
     schema = Schema(rows=2, training_rows=0, columns={"y": ColumnKind.STRING}, label="y", label_kind="string")
     check_classes(np.array(["horse", "cat"]), schema, what="the predictions")
+
+
+@pytest.mark.parametrize(
+    ("rule", "unknown"),
+    [
+        ("case when x > 0 then 7 else 0 end", "7"),
+        ("case when x > 0 then case when x > 1 then 1 else 2 end else 0 end", "2"),
+        ("3", "3"),
+    ],
+)
+def test_a_rule_that_spells_an_unknown_class_is_refused(tmp_path, rule, unknown):
+    labels = RNG.integers(0, 2, ROWS)
+    with create(tmp_path, labels) as holdout:
+        with pytest.raises(eh.QueryRejected, match=f"says {unknown}.*expected one of 0, 1"):
+            holdout.ask(eh.accuracy(rule), guess=0.5)
+        assert holdout.status()["questions_asked"] == 0
+        assert not holdout.ask(eh.accuracy("case when x > 0 then 1 else 0 end"), guess=0.5).refused
