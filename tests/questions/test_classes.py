@@ -117,6 +117,7 @@ def test_numbers_without_known_classes_have_no_accuracy(tmp_path):
             with pytest.raises(eh.QueryRejected, match="no class of the label 'y' is known"):
                 ask()
         assert not holdout.ask(eh.risk(by_id(DIGITS), "absolute", high=3), guess=0.01).refused
+    (tmp_path / "contest").mkdir()
     with pytest.raises(eh.HoldoutRejected, match="no class of the label 'y' is known"):
         create(tmp_path / "contest", DIGITS, feedback="none")
 
