@@ -118,7 +118,8 @@ class Gate:
         ``plan`` says how many questions and challenges the holdout is planned for, and how many were answered beyond
         that. The plan is no limit: beyond it, challenges are answered as questions are, and every promotion is proved,
         but the gain has to be larger. ``sees`` is the least gain in accuracy, on independent rows, with which the next
-        challenger is promoted if it differs from the champion on one row in twenty; None where none is seen.
+        challenger is promoted if it differs from the champion on one row in twenty; None where none is seen. For sealed
+        features, or other labels than 0 and 1, it is that of bets whose spread training predictions say.
         """
         data = self._desk.data()
         gate, remaining = self._now(data), self._desk.remaining(data)
