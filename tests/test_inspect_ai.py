@@ -56,7 +56,7 @@ def mechanism(*, queries=20, overfits=3):
 
 def seal(storage, kind="texts", *, opened=0, **wish):
     training = {"training": cases("open", kind, opened, 1)} if opened else {}
-    wish = {"mechanism": mechanism(), "allow_vacuous": True, **training, **wish}
+    wish = {"mechanism": mechanism(), "allow_vacuous": True, "classes": "open", **training, **wish}
     columns = {"label": "target", "row_id": "case", "features": "public"}
     return eh.Holdout.create(storage, "cases", holdout=cases("case", kind, CASES, 0), **columns, **wish)
 
@@ -221,7 +221,7 @@ def test_of_choices_the_letters_count(storage):
         custom_outputs=[output_of(f"ANSWER: {told}") for told in letters.tolist()],
     )
     rows = {"case": [f"case-{place}" for place in range(CASES)], "target": letters}
-    wish = {"mechanism": mechanism(), "allow_vacuous": True}
+    wish = {"mechanism": mechanism(), "allow_vacuous": True, "classes": ["A", "B", "C"]}
     with eh.Holdout.create(storage, "cases", holdout=rows, label="target", row_id="case", **wish):
         task = Task(
             dataset=dataset, solver=multiple_choice(), scorer=sealed_accuracy("cases", storage=storage, guess=1.0)
@@ -247,7 +247,7 @@ def test_a_spent_budget_is_said_before_a_model_is_called(storage):
 
 def test_a_holdout_without_row_ids_is_refused(storage):
     rows = cases("case", "texts", CASES, 0)
-    wish = {"mechanism": mechanism(), "allow_vacuous": True}
+    wish = {"mechanism": mechanism(), "allow_vacuous": True, "classes": "open"}
     eh.Holdout.create(storage, "cases", holdout=rows, label="target", **wish).close()
     with pytest.raises(QueryRejected, match="samples are joined with cases by their ids"):
         sealed_accuracy("cases", storage=storage)

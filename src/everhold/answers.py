@@ -147,6 +147,9 @@ class Answer(Display):
         unsealed = self._unsealed()
         if self.source == SILENT:
             return f"{unsealed or 'silent: told when the study is unsealed'}, charged {self.charged}, {left} left"
+        if self.value is None and self.low is not None and self.high is not None:
+            within = f"within [{at_least(self.low)}, {at_most(self.high)}]"
+            return f"{within}, confirmed by the holdout, charged {self.charged}, {left} left"
         if self.value is None or self.low is None or self.high is None:
             whose = "" if self.analyst is None else " of the allotment or the budget"
             return f"refused: what is left{whose} does not surely pay for it ({left} left)"

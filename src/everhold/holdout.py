@@ -23,6 +23,7 @@ from everhold.asking.chosen import Choice, chosen_answers
 from everhold.asking.desk import CLOSED_STUDY, Desk, first_noise
 from everhold.asking.gate import Gate, certified_gates, described_gate, open_gate
 from everhold.asking.news import News, news
+from everhold.asking.received import is_score
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
 from everhold.asking.standings import certified_competition, leaderboard
@@ -46,6 +47,7 @@ from everhold.questions.models import cross_validated, no_false_alarms, open_row
 from everhold.questions.question import Question
 from everhold.questions.readings import Reading
 from everhold.sealing.champions import Champions
+from everhold.sealing.checks import checked_classes
 from everhold.sealing.competition import Competition
 from everhold.sealing.configuration import (
     bound_state,
@@ -101,6 +103,7 @@ _LATEST = 5  # answers that a notebook shows
 _GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
 _NOT_KEPT = (None, None, None)
 _SOME = ("estimate", "guess", "within")  # told of some questions only
+_GUESSES = {"value", "estimate", "guess"}
 _TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rounds are its own matter
 
 
@@ -152,6 +155,7 @@ class Holdout:
         holdout: RowSource | Engine,
         training: RowSource | Engine | None = None,
         label: str | None = None,
+        classes: Sequence[str | float] | Literal["open"] | None = None,
         row_id: str | None = None,
         features: Literal["sealed", "public"] = SEALED,
         stratified: str | None = None,
@@ -170,6 +174,7 @@ class Holdout:
         metric: str | Mapping[str, Any] = "accuracy",
         teams: int = 50,
         submissions: int = 20,
+        surprises: int | None = None,
     ) -> Self:
         """Seal rows and record the promise.
 
@@ -186,6 +191,10 @@ class Holdout:
                 of the engine that has the sealed rows: whatever the engine can count it counts in all of its rows, and
                 about 100,000 of them are copied for what needs rows here, such as estimators.
             label: Column that holds the truth, for `accuracy`, `error` and `brier`.
+            classes: The classes of the label, which are public from now on: a prediction of any other class is refused,
+                and nothing is charged. By default those of the training labels, where there are at least ten training
+                rows for each. Needed where these do not say it, if labels are texts or classes are numbers other than
+                0 and 1; ``"open"`` if labels are free texts, so that no prediction can be checked.
             row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids
                 are public: whoever hands in predictions has to know them, and no question may read them.
             features: ``"sealed"``: nobody who asks sees any column of the sealed rows; expressions and estimators are
@@ -221,6 +230,9 @@ class Holdout:
                 as for `risk`, such as ``{"loss": "absolute", "high": 60}``.
             teams: Most teams of a competition.
             submissions: Most submissions of one team.
+            surprises: Most surprises that telling one team may cost; then it is told nothing more, and other teams are.
+                By default an equal part of `overfits`, at least 1, where scores are told, and half of them where
+                leaders are. An allotment for the team replaces it.
 
         Raises:
             HoldoutRejected: If the rows or settings cannot be sealed, or the rows are sealed already. Nothing was
@@ -245,10 +257,12 @@ class Holdout:
         check_name(name)
         most_rows = check_most_rows(most_rows)
         check_columns(label=label, row_id=row_id)
-        seed = checked_seed(seed)
+        seed, classes_declared = checked_seed(seed), checked_classes(classes)
         competition = None
         if feedback is not None:
-            competition = Competition(feedback=feedback, metric=metric, teams=teams, submissions=submissions)
+            competition = Competition(
+                feedback=feedback, metric=metric, teams=teams, submissions=submissions, surprises=surprises
+            )
             mechanism, queries = competition.wish(mechanism)
         declared = mechanism.dependence if isinstance(mechanism, Mechanism) else dependence
         url = storage_url(storage)
@@ -272,7 +286,7 @@ class Holdout:
             made = seal(
                 folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
                 stratified=stratified, choose=choose, declared=declared, most_rows=most_rows, equal_rows=equal_rows,
-                again=again, others=others, seed=seed, competition=competition,
+                again=again, others=others, seed=seed, competition=competition, classes=classes_declared,
             )  # fmt: skip
             if competition is not None:
                 check_metric(competition, schema_from(made.configuration))
@@ -483,7 +497,8 @@ class Holdout:
             champion: The model to beat: a fitted estimator, a rule over the features, or predictions as the metric
                 takes them. Needed the first time; later, the same one again opens the same gate, or None.
             margin: A challenger has to be better by more than this, in the metric's units.
-            challenges: Most challenges that this gate answers; None for as many as the holdout's budget pays.
+            challenges: Most challenges that this gate answers. None for no limit but the room for surprises: as `ask`
+                does, a gate goes on beyond the planned ``queries``, with proof, and `Gate.status` says what it can see.
             name: Of the gate; a holdout may have several, and all share its budget.
             training: The champion's predictions for the training rows, where it is no estimator.
 
@@ -854,6 +869,12 @@ class Holdout:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._desk.analyst]
         some = {name: None for name in _SOME if any(name in entry.answer for entry in entries)}
         about = [about_of(self.schema, by_position=ABOUT in entry.description) for entry in entries]
+        contest = self._competition is not None
+
+        def no_guess(answer: Mapping[str, Any]) -> dict[str, None]:
+            """In a competition a team's guess is no score, so the transcript has its interval alone."""
+            return dict.fromkeys(_GUESSES & answer.keys()) if contest and not is_score(answer["source"]) else {}
+
         return Transcript(
             [
                 {
@@ -863,6 +884,7 @@ class Holdout:
                     "asked": entry.description["shown"],
                     **some,
                     **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
+                    **no_guess(entry.answer),
                     **(dict(zip(UNSEALED, unsealed(entry), strict=True)) if told else {}),
                     "charged": entry.charged,
                     **({ANALYST: entry.description.get(ANALYST)} if named else {}),

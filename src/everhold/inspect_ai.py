@@ -14,7 +14,7 @@ from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.holdout import DEFAULT_STORAGE, Holdout, storage_url
 from everhold.questions.metrics import Metric as Judged
 from everhold.questions.metrics import PredictionQuery
-from everhold.questions.predictions import MOST_CHARACTERS
+from everhold.questions.predictions import MOST_CHARACTERS, check_known
 
 try:
     from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
@@ -234,3 +234,4 @@ def _check(holdout: Holdout) -> None:
             "the holdout has no row ids or no label, and samples are joined with cases by their ids; expected one that "
             "was created with row_id= and label=, the targets; nothing was charged"
         )
+    check_known(holdout.schema)

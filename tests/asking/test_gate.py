@@ -483,7 +483,7 @@ def test_predictions_as_objects_are_promoted_like_all_others(tmp_path, text):
     labels = names[data["late"]] if text else data["late"]
     with eh.Holdout.create(
         f"sqlite:///{tmp_path}/study.db", "study", holdout={**data, "late": labels}, label="late", queries=1_000,
-        mechanism="guess_and_check", features="public",
+        mechanism="guess_and_check", features="public", classes=["no", "yes"] if text else [0, 1],
     ) as made:  # fmt: skip
         first, real = (names[each] if text else each.astype(object) for each in (champion, data["late"]))
         gate = made.gate(eh.accuracy, champion=first)
@@ -549,3 +549,53 @@ def test_the_transcript_and_the_ledger_show_challenges(holdout):
     assert "against champion" in row["asked"]
     assert Accounts.from_state(holdout._desk.data()).gates.by_name["gate"].challenges == 1
     assert holdout.status()["gates"][0]["champion"] == gate.champion
+
+
+def test_challenges_beyond_the_plan_go_on_as_questions_do_and_the_gate_says_what_they_see(tmp_path):
+    """The plan is no limit to either; what is proved stays proved, and the least gain that is seen grows."""
+    rng, truth = np.random.default_rng(5), np.random.default_rng(6).integers(0, 2, ROWS)
+    rows = {"x": rng.normal(size=ROWS), "late": truth}
+    with eh.Holdout.create(
+        f"sqlite:///{tmp_path}/short.db", "short", holdout=rows, label="late", features="public",
+        mechanism="guess_and_check", queries=40,
+    ) as holdout:  # fmt: skip
+        gate, champion = holdout.gate("accuracy", champion=np.where(rng.random(ROWS) < 0.7, truth, 1 - truth)), None
+        first = gate.status()
+        assert (first["plan"], first["sees"]["disagreement"]) == ({"questions": 40, "beyond": 0}, 0.05)
+        for seed in range(60):
+            champion = np.random.default_rng(seed).integers(0, 2, ROWS)
+            assert not gate.challenge(champion).refused
+        later = gate.status()
+        assert later["plan"] == {"questions": 40, "beyond": 20}
+        assert later["sees"]["gain"] > first["sees"]["gain"] > 0.0
+        assert not holdout.ask("late = 1", guess=float(np.mean(truth))).refused  # neither does ask end with the plan
+        assert gate.challenge(truth).promoted
+        limited = holdout.gate("accuracy", champion=np.zeros(ROWS), challenges=1, name="limited")
+        limited.challenge(np.ones(ROWS))
+        with pytest.raises(eh.BudgetExhausted):
+            limited.challenge(1 - truth, strict=True)
+
+
+def test_what_a_gate_says_that_it_sees_is_what_it_promotes(tmp_path):
+    """One win fewer than the gain that the status states is kept, and that many is promoted."""
+    truth = np.random.default_rng(6).integers(0, 2, ROWS)
+    rows = {"x": np.arange(ROWS), "late": truth}
+    with eh.Holdout.create(
+        f"sqlite:///{tmp_path}/seen.db", "seen", holdout=rows, label="late", features="public",
+        mechanism="guess_and_check", queries=40,
+    ) as holdout:  # fmt: skip
+        first = truth.copy()
+        first[: ROWS // 2] = 1 - truth[: ROWS // 2]
+        gate, differing = holdout.gate("accuracy", champion=first), ROWS // 20
+        wins = round((differing + gate.status()["sees"]["gain"] * ROWS) / 2.0)
+
+        def challenger(won):
+            """Right where the champion was wrong on so many rows, and wrong where it was right on the others."""
+            made = first.copy()
+            made[:won] = truth[:won]
+            made[ROWS - (differing - won) :] = 1 - truth[ROWS - (differing - won) :]
+            return made
+
+        assert gate.challenge(challenger(wins - 1)).promoted is False
+        wins = round((differing + gate.status()["sees"]["gain"] * ROWS) / 2.0)
+        assert gate.challenge(challenger(wins)).promoted is True

@@ -15,6 +15,7 @@ import everhold as eh
 from everhold.asking.leaderboard import Comparison, Leaderboard, Standing, ranked
 from everhold.asking.standings import _times_beaten
 from everhold.asking.submissions import Contest
+from everhold.display import rounded
 from everhold.ledger import verify
 from everhold.sealing.table import StoredRows
 
@@ -198,7 +199,8 @@ def test_a_measured_label_is_ranked_by_a_declared_range(tmp_path):
 
 def test_classes_are_ranked_by_their_paired_differences(tmp_path):
     truth = RNG.choice(np.array(["a", "b", "c"]), ROWS)
-    with contest(tmp_path, holdout={"id": IDS, "x": np.arange(ROWS), "y": truth}) as holdout:
+    rows = {"id": IDS, "x": np.arange(ROWS), "y": truth}
+    with contest(tmp_path, holdout=rows, classes=["a", "b", "c"]) as holdout:
         rng, teams = np.random.default_rng(2), {"owls": 0.9, "larks": 0.89, "wrens": 0.7}
         easy = rng.random(ROWS)
         for team, right in teams.items():
@@ -437,13 +439,45 @@ def test_scores_are_answers_as_usual(tmp_path):
         assert (told.answer.source, told.answer.charged) == ("guess", 0)
         assert told.to_dict()["low"] < 0.8 < told.to_dict()["high"]
         again = holdout.submit(by_id(model(0.8, 2)), team="owls")  # what it was told is the guess
-        assert again.answer.value == told.answer.value
-        holdout.submit(by_id(model(0.55, 3)), team="wrens", guess=0.99)
+        assert again.answer.source == "guess"
+        assert again.answer.low < 0.8 < again.answer.high
+        corrected = holdout.submit(by_id(model(0.55, 3)), team="wrens", guess=0.99)
         board = holdout.leaderboard()
+        assert (board["owls"].score, board["owls"].low) == (None, again.answer.low)  # a guess is no score
+        assert (board["wrens"].score, board["wrens"].low) == (corrected.answer.value, corrected.answer.low)
         assert (board["owls"].rank, board["wrens"].rank, holdout.status()["charged"]) == (1, 2, 1)
         sound(holdout)
         holdout.unseal()
         assert [line.rank for line in holdout.leaderboard().standings] == [1, 2]
+        sound(holdout)
+
+
+def test_a_guess_is_never_shown_as_a_score(tmp_path):
+    """Two guesses of one quality that are both confirmed used to stand on the board as two scores."""
+    with contest(tmp_path, feedback="score") as holdout:
+        guesses = {"owls": 0.8017, "larks": 0.7893}
+        for seed, (team, guess) in enumerate(guesses.items()):
+            told = holdout.submit(by_id(model(0.8, seed)), team=team, guess=guess)
+            assert (told.answer.source, told.answer.value, told.to_dict()["value"]) == ("guess", None, None)
+            assert "confirmed within [" in str(told)
+            assert "within [" in str(told.answer)
+        released = holdout.submit(by_id(model(0.55, 3)), team="wrens", guess=0.99)
+        assert f"the score is {rounded(released.answer.value)} in [" in str(released)
+        board, shown = holdout.leaderboard(), []
+        assert [board[team].score for team in guesses] == [None, None]
+        assert board["wrens"].score == released.answer.value
+        assert all(board[team].low < 0.8 < board[team].high for team in guesses)
+        assert "no score" in board.explain()
+        rows = holdout.transcript().to_rows()
+        assert [row["value"] for row in rows] == [None, None, rows[2]["value"]]
+        assert holdout.in_units(rows)[0]["low"] == pytest.approx(board["owls"].low)
+        for each in (holdout.transcript(), holdout.in_units(rows), board, board.to_rows(), holdout.status()):
+            shown.append(json.dumps(each.to_dict() if hasattr(each, "to_dict") else each, default=str))
+        page = board.to_html()
+        assert page.count('class="span"') == 3
+        assert page.count('class="score"') == 1
+        for guess in guesses.values():
+            assert all(str(guess) not in each for each in [*shown, page, str(board), board.to_html()])
         sound(holdout)
 
 

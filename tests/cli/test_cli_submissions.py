@@ -89,7 +89,7 @@ def test_who_leads_is_told_by_proof(teams, everhold):
     )["leads"]  # fmt: skip
     assert everhold("submit", *CONTEST, "owls.csv", "--team", "owls").stdout.endswith("; it leads\n")
     told = everhold("submit", *CONTEST, "larks.csv", "--team", "larks").stdout
-    assert told.endswith("it is not proved to be better than the leader\n")
+    assert told.endswith("it is not proved to be better than the leader, and may be as good\n")
     assert [(row["team"], row["rank"]) for row in board(everhold)["rows"]] == [
         ("owls", 1),
         ("wrens", 2),
@@ -105,8 +105,23 @@ def test_scores_are_answers(teams, everhold):
     told = json.loads(
         everhold("submit", *CONTEST, "owls.csv", "--team", "owls", "--guess", "0.95", "--format", "json").stdout
     )
-    assert told["low"] < told["value"] == 0.95 < told["high"]
-    assert board(everhold)["rows"][0]["score"] == 0.95
+    assert told["low"] < 0.95 < told["high"]
+    assert (told["value"], told["surprises_left"]) == (None, 3)  # a guess that was confirmed is no score
+    row = board(everhold)["rows"][0]
+    assert (row["score"], row["low"], row["high"]) == (None, told["low"], told["high"])
+    assert "0.95" not in everhold("leaderboard", *CONTEST).stdout
+    assert "0.95" not in everhold("transcript", *CONTEST).stdout.replace("0.95 ", "")
+
+
+def test_classes_and_shares_are_set_at_creation(teams, everhold):
+    wish = ("--feedback", "score", "--teams", "3", "--submissions", "2", "--allow-vacuous", "--training", "train.csv")
+    everhold(*MADE, *wish, "--classes", "0,1", "--surprises", "2")
+    status = json.loads(everhold("status", *CONTEST, "--format", "json").stdout)
+    assert status["competition"]["surprises"] == 2
+    assert "not all of them are among" in everhold(
+        *[part if part != CONTEST[0] else "d.db" for part in MADE], *wish, "--classes", "1,2", code=3
+    ).stderr  # fmt: skip
+    assert "--surprises belongs to a competition" in everhold(*MADE, "--surprises", "2", code=2).stderr
 
 
 def million(study):

@@ -57,6 +57,7 @@ def test_examples_fit_whatever_is_sealed(tmp_path, label, mechanism):
     flights['he said "x"'] = flights.pop("x")
     features = "public" if label == "late" else "sealed"
     wish = {"label": label, "mechanism": mechanism, "queries": 20, "overfits": 10, "allow_vacuous": True}
+    wish["classes"] = ["a", "b"] if label == "kind" else None
     with warnings.catch_warnings(action="ignore", category=EverholdWarning):
         holdout = Holdout.create(tmp_path / "p.db", "p", holdout=flights, features=features, **wish)
     with holdout:
@@ -113,6 +114,20 @@ def test_a_spent_allotment_refuses_and_says_stop(holdout):
     assert "is spent" in told(agent, "status")["next"]
     assert told(agent, "ask", {"question": "late = 1"})["repeated"]
     assert told(holdout, "ask", {"question": "x > 0"})["source"] == "training"
+
+
+def test_a_class_that_nobody_declared_is_refused_by_name(tmp_path):
+    """Without training rows an agent's "Z" used to be taken, and asked about."""
+    labels = np.random.default_rng(4).choice(np.array(["A", "B"]), 1_000)
+    wish = {"mechanism": "guess_and_check", "queries": 20, "features": "public", "classes": ["A", "B"]}
+    with Holdout.create(
+        tmp_path / "z.db", "z", holdout={"x": np.arange(1_000), "y": labels}, label="y", **wish
+    ) as lettered:
+        lettered.gate("accuracy", champion=np.full(1_000, "A"))
+        assert told(lettered, "describe")["labels"] == ["A", "B"]
+        said = refused(lettered, "challenge", {"predictions": ["Z"] * 1_000})
+        assert "'Z'" in said
+        assert "'A', 'B'" in said
 
 
 def test_a_rule_climbs_only_by_proof(holdout):

@@ -25,7 +25,7 @@ def made(folder, *, label="binary", dependence=None, training=True):
 
     return eh.Holdout.create(
         f"sqlite:///{folder}/s.db", "s", holdout=table(0), training=table(10_000) if training else None, label="y",
-        mechanism="guess_and_check", queries=50, overfits=3,
+        mechanism="guess_and_check", queries=50, overfits=3, classes=["a", "b", "c"] if label == "text" else None,
         **({} if dependence is None else {"dependence": dependence}),
     )  # fmt: skip
 

@@ -204,22 +204,25 @@ def test_row_ids_name_every_row_once(tmp_path, ids, side):
         create(tmp_path, row_id="id", **{**both, side: {**both[side], "id": ids}})
 
 
-def classes(tmp_path, labels):
+def classes(tmp_path, labels, **more):
     both = [{**rows(seed), "kind": np.resize(labels, ROWS)} for seed in (0, 1)]
-    wish = {"mechanism": "gaussian", "queries": 9, "label": "kind"}
+    wish = {"mechanism": "gaussian", "queries": 9, "label": "kind", **more}
     return create(tmp_path, holdout=both[0], training=both[1], **wish)
 
 
 @pytest.mark.parametrize(("labels", "good", "bad"), [(["a", "b", "c"], "c", "d"), ([1, 2, 3.5], 3.5, 4)])
 def test_a_class_that_no_training_row_has_is_refused(tmp_path, labels, good, bad):
     with classes(tmp_path, labels) as holdout:
-        with pytest.raises(QueryRejected, match="the labels of the training rows"):
+        with pytest.raises(QueryRejected, match="the classes of the label"):
             holdout.ask(accuracy([good, bad] * (ROWS // 2)))
         assert holdout.ask(accuracy([good] * ROWS)).charged == 1
 
 
 def test_open_texts_are_no_classes(tmp_path):
-    with classes(tmp_path, [f"answer {number}" for number in range(ROWS)]) as holdout:
+    answers = [f"answer {number}" for number in range(ROWS)]
+    with pytest.raises(HoldoutRejected, match=f"training has {ROWS:,} different labels.*classes='open'"):
+        classes(tmp_path, answers)
+    with classes(tmp_path, answers, classes="open") as holdout:
         assert holdout.schema.classes is None
         assert holdout.ask(accuracy(["something else"] * ROWS)).charged == 1
 

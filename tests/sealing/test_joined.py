@@ -241,7 +241,7 @@ def test_labels_of_text_are_joined_as_texts(tmp_path, tried_before):
     poured(tmp_path / "pond.db", "models", pd.DataFrame({"id": IDS, "said": said}))
     pond = poured(tmp_path / "pond.db", "sealed", SEALED)
     with pytest.warns(match="empirical"):
-        made = create(tmp_path, holdout=pond, label="carrier", mechanism="empirical", **WISH)
+        made = create(tmp_path, holdout=pond, label="carrier", mechanism="empirical", classes="open", **WISH)
     with made as holdout:
         answer = holdout.ask(accuracy(Predictions("models", "said")))
         assert answer.value == (said == SEALED["carrier"]).mean()

@@ -1,9 +1,11 @@
 """Submissions over HTTP: joined by ids, for the team of one's own name, told what the host chose."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import holdout_samples as samples
 import numpy as np
 import pytest
-from service_samples import ADA, BOB, EVE, IDS, STEWARD, STUDY, as_csv, form, head, left_behind, seal, serving
+from service_samples import ADA, BOB, EVE, IDS, STEWARD, STUDY, as_csv, form, head, left_behind, opened, seal, serving
 
 
 @pytest.fixture
@@ -86,3 +88,57 @@ def test_a_holdout_that_takes_questions_takes_no_submissions(tmp_path):
         assert visiting(EVE).get(STUDY + "/leaderboard").status_code == 422
         asked = form({"predictions": [1] * samples.ROWS})
         assert visiting(ADA).post(STUDY + "/submissions", **asked).status_code in (415, 422)
+
+
+def test_a_guess_that_was_confirmed_is_no_score_on_any_address(visiting):
+    truth = np.asarray(samples.rows(0)["late"])
+    predicted = np.where(np.random.default_rng(3).random(samples.ROWS) < 0.9, truth, 1 - truth)
+    guess = float(f"{np.mean(predicted == truth):.4f}") + 0.00037
+    said = visiting(ADA).post(
+        STUDY + "/submissions", data={"guess": f"{guess}"},
+        files={"predictions": ("x.csv", as_csv({"id": IDS, "late": predicted}))},
+    ).json()  # fmt: skip
+    assert (said["answer"]["source"], said["answer"]["value"], said["surprises_left"]) == ("guess", None, 1)
+    assert said["answer"]["low"] < guess < said["answer"]["high"]
+    board = visiting(EVE).get(STUDY + "/leaderboard").json()
+    (line,) = board["standings"]
+    assert (line["score"], line["low"], line["high"]) == (None, said["answer"]["low"], said["answer"]["high"])
+    for where in ("/leaderboard", "/transcript", "/answers", "/answers/2", "/transcript?format=csv"):
+        shown = visiting(STEWARD).get(STUDY + where)
+        assert shown.status_code == 200, shown.text
+        assert f"{guess}" not in shown.text
+
+
+@pytest.mark.parametrize("limit", ["submissions", "allotment"])
+def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit):
+    wish = {"feedback": "leader", "features": "public", "teams": 2, "mechanism": None, "allow_vacuous": True}
+    seal(tmp_path, ids=True, allot=(), overfits=2, submissions=2 if limit == "submissions" else 9, **wish)
+    if limit == "allotment":
+        with opened(tmp_path) as holdout:
+            holdout.allot("ada", questions=2, charges=2)
+    truth = np.asarray(samples.rows(0)["late"])
+
+    def file(seed, right):
+        predicted = np.where(np.random.default_rng(seed).random(samples.ROWS) < right, truth, 1 - truth)
+        return {"predictions": ("x.csv", as_csv({"id": IDS, "late": predicted}))}
+
+    with serving(tmp_path) as visiting:
+        assert visiting(BOB).post(STUDY + "/submissions", files=file(0, 0.5)).json()["leads"]
+        clients = [visiting(ADA) for _ in range(6)]
+        with ThreadPoolExecutor(6) as at_once:
+            said = list(at_once.map(
+                lambda n: clients[n].post(STUDY + "/submissions", files=file(n + 1, 0.6 + 0.07 * n)), range(6)
+            ))  # fmt: skip
+        received = [each.json() for each in said if each.status_code == 200]
+        assert sorted(each["number"] for each in received) == [1, 2]
+        refused = [each for each in said if each.status_code != 200]
+        assert {each.status_code for each in refused} == {422}
+        assert all("nothing was received or charged" in each.json()["detail"] for each in refused)
+        board = visiting(EVE).get(STUDY + "/leaderboard").json()["standings"]
+        assert {line["team"]: line["submissions"] for line in board} == {"ada": 2, "bob": 1}
+        leads = [each["predictions"] for each in received if each["leads"]]
+        with opened(tmp_path) as holdout:
+            final = holdout._desk.head().accounts.submissions.teams["ada"].final
+            assert (final in leads) if leads else (final in {each["predictions"] for each in received})
+            contest = holdout._contest()
+            assert set(contest.leaders()[1:]) <= {contest.question(each["predictions"]) for each in received}

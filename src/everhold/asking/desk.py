@@ -18,7 +18,6 @@ from everhold.errors import BudgetExhausted, EverholdError, IntegrityError, Quer
 from everhold.ledger import Question as Asked
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.chain import canonical
-from everhold.ledger.gates import VERDICTS
 from everhold.mechanisms import State
 from everhold.privacy.noise import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.progress import progress
@@ -377,10 +376,9 @@ def _check_open(accounts: Accounts, *, new: int) -> None:
 
 
 def _settle(accounts: Accounts, lines: Sequence[Asked], made: Sequence[Outcome]) -> None:
-    """Count challenges where they belong, and let whoever was promoted be the champion."""
+    """Count answers at their gates and with their teams; a promoted challenger is the champion from now on."""
     for line, outcome in zip(lines, made, strict=True):
-        if outcome.answer["source"] in VERDICTS:
-            accounts.gates.replay(line.description, outcome.answer["source"])
+        accounts.settle(line.description, outcome.answer["source"], outcome.charged)
 
 
 def _price_of_any(price: Quote) -> QuotedPrice:

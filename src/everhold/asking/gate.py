@@ -20,6 +20,8 @@ from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount
 from everhold.ledger.tally import Tally
+from everhold.mechanisms import GuessAndCheck
+from everhold.planning.steps import step_at
 from everhold.questions.challenge import (
     Candidate,
     Challenge,
@@ -33,25 +35,32 @@ from everhold.questions.challenge import (
     procedure_for_gain,
     verdict,
 )
-from everhold.questions.question import MOST_SHOWN, Outdated, Told, digest
+from everhold.questions.question import MOST_SHOWN, Outdated, Ready, Told, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from everhold.asking.desk import Desk
     from everhold.sealing.champions import Champions
 
+    Telling = Callable[[Ready[Verdict]], Ready[Verdict]]
+
 __all__ = ["Gate", "certified_gates", "described_gate", "open_gate"]
+
+_DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
 
 
 @errors_leave_frames_behind
 class Gate:
     """A champion and whoever challenges it; made by `Holdout.gate`."""
 
-    def __init__(self, desk: Desk, champions: Champions, metric: Metric, name: str, *, keeping: int = 0) -> None:
+    def __init__(
+        self, desk: Desk, champions: Champions, metric: Metric, name: str, *, keeping: int = 0,
+        telling: Telling | None = None,
+    ) -> None:  # fmt: skip
         """Use `Holdout.gate` instead."""
         self._desk, self._champions, self._metric, self._name = desk, champions, metric, name
-        self._keeping = keeping
+        self._keeping, self._telling = keeping, telling
 
     def __repr__(self) -> str:
         return f"Gate({self._name!r})"
@@ -76,6 +85,9 @@ class Gate:
                 sharper.
             strict: Raise `BudgetExhausted` instead of returning a refused verdict.
 
+        The planned number of questions is no limit, as for `Holdout.ask`: beyond it a promotion is proved all the same
+        and needs a larger gain, which `status` tells. A limit is the gate's ``challenges``, or an allotment.
+
         Returns:
             The verdict, committed to the ledger before it is returned. The same challenge of the same champion is free
             another time, and has the same verdict; so has that of the champion itself.
@@ -90,7 +102,8 @@ class Gate:
             if challenger.digest == gate.champion:
                 return self._itself(challenger, gate)
             try:
-                return self._desk.ask(self._ready(challenger, gate), strict=strict)
+                ready: Ready[Verdict] = self._ready(challenger, gate)
+                return self._desk.ask(ready if self._telling is None else self._telling(ready), strict=strict)
             except Outdated:  # somebody else's challenger was promoted meanwhile
                 continue
             finally:
@@ -100,16 +113,40 @@ class Gate:
         return self.status()._repr_html_()
 
     def status(self) -> Facts:
-        """The gate in public facts: metric, margin, champion, what was challenged and promoted, what is left."""
+        """The gate in public facts: metric, margin, champion, what was challenged and promoted, what is left.
+
+        ``plan`` says how many questions and challenges the holdout is planned for, and how many were answered beyond
+        that. The plan is no limit: beyond it, challenges are answered as questions are, and every promotion is proved,
+        but the gain has to be larger. ``sees`` is the least gain in accuracy, on independent rows, with which the next
+        challenger is promoted if it differs from the champion on one row in twenty; None where none is seen. For sealed
+        features, or other labels than 0 and 1, it is that of bets whose spread training predictions say.
+        """
         data = self._desk.data()
         gate, remaining = self._now(data), self._desk.remaining(data)
         return Facts({
             **described_gate(gate),
             "holdout": self._desk.record.name,
+            "plan": self._plan(data),
+            "sees": self._sees(gate, data),
             "remaining": {**remaining, **({} if gate.limit is None else {"challenges": gate.left})},
             "statement": self._desk.promise.statement,
             "confidence": self._desk.promise.confidence,
         })  # fmt: skip
+
+    def _plan(self, data: dict[str, Any]) -> dict[str, int]:
+        queries, asked = self._desk.mechanism.queries, self._desk.state_from(data).asked
+        return {"questions": queries, "beyond": max(asked - queries, 0)}
+
+    def _sees(self, gate: GateAccount, data: dict[str, Any]) -> dict[str, float | None] | None:
+        """What the next challenge can see; None where gains are no accuracies, or rows depend on each other."""
+        mechanism, schema, state = self._desk.mechanism, self._desk.schema, self._desk.state_from(data)
+        assert isinstance(mechanism, GuessAndCheck)
+        if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.binomial_tails:
+            return None
+        nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+        public = schema.features_public and schema.label_kind == "binary"
+        step = step_at(rows=schema.rows, disagreement=_DISAGREEMENT, nats=nats, public=public)
+        return {"disagreement": _DISAGREEMENT, "gain": step}
 
     def promotions(self) -> list[dict[str, Any]]:
         """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
@@ -170,7 +207,7 @@ def certified_gates(accounts: Accounts, promotions: Mapping[str, list[dict[str, 
 
 def open_gate(
     desk: Desk, champions: Champions, *, metric: Any, champion: Any, training: Any, margin: float,
-    challenges: int | None, name: str, keeping: int = 0,
+    challenges: int | None, name: str, keeping: int = 0, telling: Telling | None = None,
 ) -> Gate:  # fmt: skip
     """Open a gate; the first time that is an act of the steward, kept in the ledger.
 
@@ -181,9 +218,10 @@ def open_gate(
         champion: The first champion; None for a gate that is there already.
         training: Its predictions for the training rows.
         margin: By more than this a challenger has to be better, in the metric's units.
-        challenges: Most challenges of this gate; None for as many as the holdout's budget pays.
+        challenges: Most challenges of this gate; None for as many as the room for surprises pays, also beyond the plan.
         name: Of the gate.
         keeping: For so many silent questions there has to be room after every challenge.
+        telling: What is made of a challenge before it is asked, such as one with a team's own limit.
 
     Raises:
         QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
@@ -205,7 +243,7 @@ def open_gate(
             known = _open(desk, champions, first, wished)
         _check_same(known, wished)
     assert known is not None
-    return Gate(desk, champions, Metric(measure.make, known.metric), name, keeping=keeping)
+    return Gate(desk, champions, Metric(measure.make, known.metric), name, keeping=keeping, telling=telling)
 
 
 def _open(desk: Desk, champions: Champions, first: Candidate, wished: GateAccount) -> GateAccount:

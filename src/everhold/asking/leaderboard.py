@@ -32,8 +32,8 @@ class Standing:
 
     Attributes:
         team: Its name.
-        score: Of its final submission on the sealed rows, in the metric's units; before the end what an answer told of
-            it. None where nothing was told.
+        score: Of its final submission on the sealed rows, in the metric's units. Before the end the released value,
+            and None where none was told: of a confirmed guess only the interval is.
         low: Lower end of the interval that holds for the promised value.
         high: Upper end.
         rank: One more than the number of teams that are proved to be better; None where nothing is known.
@@ -150,13 +150,16 @@ class Leaderboard(Display):
         if self.feedback == "score":
             return (
                 f"Not final. {sure} every interval holds; a team stands behind those whose interval lies beyond its "
-                f"own. The end compares final submissions row by row, which tells more of them apart. {self._about}"
+                "own. Where the sealed rows confirmed a team's guess, the board shows the interval and no score, "
+                "because the guess is the team's own word. The end compares final submissions row by row, which tells "
+                f"more of them apart. {self._about}"
             )
         if self.feedback == "leader":
             return (
                 f"Not final. {sure} everyone who took the lead is better than the leaders before, however many "
-                "failed in between. Nothing is told of the others: they may be as good as the leader. The end ranks "
-                f"all of them. {self._about}"
+                "failed in between. Nothing is told of the others: they may be as good as the leader, which is a tie, "
+                "or better by less than these rows can prove. Teams whose final submission is the leader's share "
+                f"its place. The end ranks all of them. {self._about}"
             )
         return "Not final. Nothing is told of any submission before the study is unsealed."
 

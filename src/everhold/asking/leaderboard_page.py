@@ -117,14 +117,18 @@ def _row(standing: Standing, scale: _Scale | None, *, first: bool) -> str:
 
 def _picture(standing: Standing, scale: _Scale | None) -> str:
     """The interval as a line and the score as a dot."""
-    if scale is None or standing.score is None or standing.low is None or standing.high is None:
+    if scale is None or standing.low is None or standing.high is None:
         return ""
     middle = _HEIGHT / 2.0
-    low, score, high = map(scale.at, (standing.low, standing.score, standing.high))
-    said = html.escape(f"{standing.team}: {rounded(standing.score)}, {interval_in_words(standing)}")
+    low, high = map(scale.at, (standing.low, standing.high))
+    known = "" if standing.score is None else f"{rounded(standing.score)}, "
+    said = html.escape(f"{standing.team}: {known}{interval_in_words(standing)}")
+    score = "" if standing.score is None else (
+        f'<line class="score" x1="{scale.at(standing.score)}" y1="{middle}" x2="{scale.at(standing.score)}" '
+        f'y2="{middle}"/>'
+    )  # fmt: skip
     return (
         f'<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" preserveAspectRatio="none" role="img" aria-label="{said}">'
         f'<line class="grid" x1="0" y1="{middle}" x2="{_WIDTH:g}" y2="{middle}"/>'
-        f'<line class="span" x1="{low}" y1="{middle}" x2="{high}" y2="{middle}"/>'
-        f'<line class="score" x1="{score}" y1="{middle}" x2="{score}" y2="{middle}"/></svg>'
+        f'<line class="span" x1="{low}" y1="{middle}" x2="{high}" y2="{middle}"/>{score}</svg>'
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.display import Display, at_least, at_most, rounded
@@ -13,7 +13,17 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
 
-__all__ = ["FormatReport", "Submission"]
+__all__ = ["FormatReport", "Submission", "is_score", "without_guess"]
+
+
+def is_score(source: object) -> bool:
+    """Whether an answer's value is what the sealed rows say, and not a guess that they confirmed."""
+    return source == "holdout"
+
+
+def without_guess(answer: Answer) -> Answer:
+    """The answer to a team: its interval, and a value only where it is a score of the sealed rows."""
+    return answer if is_score(answer.source) else replace(answer, value=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +35,14 @@ class Submission(Display):
         feedback: What the host chose that submissions are told: ``"none"``, ``"leader"`` or ``"score"``.
         number: How many submissions of the team were received, with this one.
         left: How many more it may hand in.
+        surprises_left: How many more surprises the team may cause before it is told nothing more; None without a limit.
         final: Whether this is the one that stands for the team at the end, unless it hands in another.
         repeated: Whether it was the team's latest one already; then nothing new was received.
         leads: With ``"leader"``: whether it leads, by proof; None if it is not told.
-        answer: With ``"score"``: the answer, as to every question; None if it is not told.
-        refused: Whether what is left of the budget does not surely pay for telling more; it was received all the same.
+        answer: With ``"score"``: the answer, whose value is None where the sealed rows confirmed the guess: then the
+            interval is all that they say. None if it is not told.
+        refused: Whether what is left of the budget, or of the team's share, does not surely pay for telling more; it
+            was received all the same.
         predictions: SHA-256 of the predictions.
     """
 
@@ -43,6 +56,7 @@ class Submission(Display):
     answer: Answer | None = None
     refused: bool = False
     predictions: str
+    surprises_left: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """``{"team", "received", "feedback", "number", "left", ...}`` with what is told: leads, or value, low, high."""
@@ -52,7 +66,7 @@ class Submission(Display):
         elif self.feedback == SCORE:
             kept = {} if self.answer is None else self.answer.to_dict()
             told = {name: kept.get(name) for name in ("value", "low", "high", "source")}
-        named = ("feedback", "number", "left", "final", "repeated", "refused", "predictions")
+        named = ("feedback", "number", "left", "final", "repeated", "refused", "predictions", "surprises_left")
         return {"team": self.team, "received": True, **{name: getattr(self, name) for name in named}, **told}
 
     def __str__(self) -> str:
@@ -63,15 +77,19 @@ class Submission(Display):
     def explain(self) -> str:
         """In words: what the team is told."""
         if self.refused:
-            return "nothing more is told: what is left of the budget does not surely pay for it; it counts at the end"
+            spent = "of the budget" if self.surprises_left is None or self.surprises_left > 0 else "to this team"
+            return f"nothing more is told: what is left {spent} does not surely pay for it; it counts at the end"
         if self.feedback == NOTHING:
             return "nothing is told before the end"
         if self.feedback == LEADER:
-            return "it leads" if self.leads else "it is not proved to be better than the leader"
+            return "it leads" if self.leads else "it is not proved to be better than the leader, and may be as good"
         answer = self.answer
-        if answer is None or answer.value is None or answer.low is None or answer.high is None:
+        if answer is None or answer.low is None or answer.high is None:
             return "nothing more is told"
-        return f"{rounded(answer.value)} in [{at_least(answer.low)}, {at_most(answer.high)}], from {answer.source}"
+        interval = f"[{at_least(answer.low)}, {at_most(answer.high)}]"
+        if answer.value is None:
+            return f"the score is confirmed within {interval}; by how much the guess is off is not told"
+        return f"the score is {rounded(answer.value)} in {interval}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +103,7 @@ class FormatReport(Display):
         values: How often each predicted class occurs; or least, mean and greatest of numbers.
         team: The team.
         left: How many submissions it may still hand in.
+        surprises_left: How many more surprises it may cause; None without a limit.
     """
 
     rows: int
@@ -93,6 +112,7 @@ class FormatReport(Display):
     values: Mapping[str, float]
     team: str
     left: int
+    surprises_left: int | None = None
 
     def __str__(self) -> str:
         joined = "in the order of the rows" if self.joined_by is None else f"joined by {self.joined_by!r}"

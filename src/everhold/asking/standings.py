@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.asking.leaderboard import Comparison, Leaderboard, Standing, ranked
+from everhold.asking.received import is_score
 from everhold.asking.unsealing import disclosed
 from everhold.estimand import about_of
 from everhold.ledger.allotments import Accounts
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from everhold.asking.submissions import Contest
     from everhold.ledger.envelopes import Numbers
     from everhold.ledger.teams import Team
+
+    Told = tuple[float | None, float, float]
 
 __all__ = ["certified_competition", "leaderboard"]
 
@@ -81,15 +84,16 @@ def _unsealed(contest: Contest) -> dict[str, Numbers]:
     return {entry.question: told[entry.sequence] for entry in entries if entry.sequence in told}
 
 
-def _answered(contest: Contest, team: Team) -> Numbers | None:
-    """What the team was told of its final submission."""
+def _answered(contest: Contest, team: Team) -> Told | None:
+    """What the team was told of its final submission; a guess that was confirmed is no score."""
     entry = contest.desk.find(contest.question(team.final))
-    if entry is None or entry.answer["value"] is None:
+    if entry is None or entry.answer["low"] is None:
         return None
-    return entry.answer["value"], entry.answer["low"], entry.answer["high"]
+    answer = entry.answer
+    return answer["value"] if is_score(answer["source"]) else None, answer["low"], answer["high"]
 
 
-def _standing(contest: Contest, team: Team, numbers: Numbers | None) -> Standing:
+def _standing(contest: Contest, team: Team, numbers: Told | None) -> Standing:
     step = contest.desk.mechanism.row_step
     score, low, high = Reading.of(contest.facts).in_units(*numbers or (None, None, None), row_step=step)
     return Standing(team.name, score, low, high, None, team.received)
@@ -113,7 +117,7 @@ def _comparisons(
         each = standings[first.name], standings[second.name]
         if numbers is not None:
             found.append(_paired(contest, first.name, second.name, numbers, turned=turned))
-        elif all(standing.score is not None for standing in each):
+        elif all(standing.low is not None for standing in each):
             found.append(_apart(*each, higher_is_better=_higher_is_better(contest)))
     return found
 
@@ -133,17 +137,17 @@ def _paired(contest: Contest, first: str, second: str, numbers: Numbers, *, turn
 
 def _apart(first: Standing, second: Standing, *, higher_is_better: bool) -> Comparison:
     """By two intervals, which both hold: the fallback."""
-    assert first.score is not None
     assert first.low is not None
     assert first.high is not None
-    assert second.score is not None
     assert second.low is not None
     assert second.high is not None
     low, high = first.low - second.high, first.high - second.low
     larger = first.team if low > 0.0 else second.team if high < 0.0 else None
     other = {first.team: second.team, second.team: first.team}
     better = larger if larger is None or higher_is_better else other[larger]
-    return Comparison(first.team, second.team, first.score - second.score, low, high, better)
+    scored = first.score is not None and second.score is not None
+    difference = first.score - second.score if scored else (low + high) / 2.0  # type: ignore[operator]
+    return Comparison(first.team, second.team, difference, low, high, better)
 
 
 def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
@@ -165,7 +169,7 @@ def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
 
 def _behind_intervals(standings: list[Standing], *, higher_is_better: bool) -> dict[str, int]:
     """How many teams' intervals lie beyond a team's own, by team; of those that were told something."""
-    known = [standing for standing in standings if standing.score is not None]
+    known = [standing for standing in standings if standing.low is not None]
     pairs = [_apart(*pair, higher_is_better=higher_is_better) for pair in combinations(known, 2)]
     return {standing.team: 0 for standing in known} | _times_beaten(pairs)
 

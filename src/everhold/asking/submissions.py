@@ -1,7 +1,8 @@
 """A competition: submissions are checked, received, told what the host chose, and ranked at the end.
 
-A submission is kept and received as an act in the ledger. What it is told is a question like any other: a challenge of
-the leader, an ordinary answer, or nothing, and then the sealed labels are not even looked at. At the end no submission
+A submission is kept and received as an act in the ledger, in the one transaction that decides whether there is room for
+it. Only then is it told anything, by a question like any other: a challenge of the leader, an ordinary answer, or
+nothing, and then the sealed labels are not even looked at. At the end no submission
 is taken any more; then each team's final one, and each pair of them, is asked about silently, and the study is
 unsealed. So every place of the final leaderboard rests on a paired difference that is covered by the promise.
 """
@@ -21,18 +22,27 @@ import numpy as np
 from everhold.asking.budget import SPENT, checked_name, refuse_look_alikes
 from everhold.asking.desk import CLOSED_STUDY
 from everhold.asking.gate import Gate, open_gate
-from everhold.asking.received import FormatReport, Submission
-from everhold.errors import HoldoutRejected, QueryRejected
+from everhold.asking.received import FormatReport, Submission, without_guess
+from everhold.asking.told_teams import ToldTeam, surprises_left
+from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.gates import PROMOTED
 from everhold.ledger.teams import CLOSING, SUBMISSION, Team
+from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
-from everhold.questions.challenge import Candidate, Metric, metric_description, metric_of, procedure_for_gain
+from everhold.questions.challenge import (
+    Candidate,
+    Metric,
+    challenge_of,
+    metric_description,
+    metric_of,
+    procedure_for_gain,
+)
 from everhold.questions.difference import DifferenceQuery
 from everhold.questions.means import Batch, OneMean, Prepared
 from everhold.questions.metrics import LabelQuery
-from everhold.questions.question import digest
+from everhold.questions.question import Outdated, digest
 from everhold.questions.risk import risk
 from everhold.sealing.champions import Champion, Champions
 from everhold.sealing.competition import LEADER, NOTHING, SCORE, Competition
@@ -41,7 +51,9 @@ from everhold.values.base import BoundQuery
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.answers import Answer
     from everhold.asking.desk import Desk
+    from everhold.questions.question import Ready
     from everhold.sealing.submitted import Submitted
     from everhold.values.base import Schema
 
@@ -53,6 +65,7 @@ LEADERBOARD = "leaderboard"
 _AT_ONCE = 64  # comparisons that are looked at together
 _MOST_CLASSES = 10  # that a report of a file's format lists
 _NOTHING_RECEIVED = "nothing was received or charged"
+_RECEIVED_ONLY = "the submission was received and counts at the end; hand in the same again to be told of it"
 
 
 @dataclass(frozen=True)
@@ -80,14 +93,19 @@ class Contest:
         """
         team = checked_name(team, of="team")
         candidate = self._candidate(predictions, None)
-        known = self._room_for(Accounts.from_state(self.desk.data()), team, _hash_of(candidate))
+        accounts = self._accounts()
+        known = self._room_for(accounts, team, _hash_of(candidate))
         return FormatReport(
             rows=self.desk.schema.rows, joined_by=self.desk.schema.row_id, metric=self.competition.in_words,
             values=_described(candidate.predictions), team=team, left=self._left(known),
+            surprises_left=surprises_left(accounts, team, self._share),
         )  # fmt: skip
 
     def submit(self, predictions: Any, *, team: str, guess: float | None, training: Any) -> Submission:
-        """Check, keep and receive a submission, and tell what the host chose.
+        """Check, keep and receive a submission, then tell what the host chose.
+
+        Whether there is room is decided once, in the transaction that receives it and before anything is told. If the
+        process ends in between, the same submission again is told what it was not.
 
         Args:
             predictions: As the metric takes them: an array, or a table with row ids.
@@ -106,32 +124,40 @@ class Contest:
                 f"leave it out; {_NOTHING_RECEIVED}"
             )
         candidate = self._candidate(predictions, training)
-        with self.files.one_at_a_time():  # else two could both be told, where there is room for one
+        with self.files.one_at_a_time():  # so that teams are told in the order in which they are received
             return self._submitted(candidate, team, predictions, guess, training)
 
     def _submitted(
         self, candidate: Candidate, team: str, predictions: Any, guess: float | None, training: Any
     ) -> Submission:
         predicted = _hash_of(candidate)
-        before = self._room_for(Accounts.from_state(self.desk.data()), team, predicted)
-        repeated = before is not None and before.latest == predicted
+        before = self._room_for(self._accounts(), team, predicted)
         assert candidate.predictions is not None
         self.files.keep(predicted, candidate.predictions)  # of a repeated one, too: its file may be lost
         if guess is None and before is not None and self.competition.feedback == SCORE:
             guess = self._score_of(before.latest)
-        told: dict[str, Any]
-        if repeated and self.competition.feedback == LEADER:  # a new leader is no new try of the old predictions
-            gate = Accounts.from_state(self.desk.data()).gates.by_name.get(LEADERBOARD)
-            told = {"leads": gate is not None and gate.champion == candidate.digest}
-        else:
-            told = self._told(candidate, team, predictions, guess, training)
-        if not repeated:
-            self._receive(team, predicted, led=bool(told.get("leads")))
-        now = Accounts.from_state(self.desk.data()).submissions.teams[team]
+        telling = self._telling(candidate, team, predictions, guess, training)  # what is wrong with it is refused here
+        repeated = not self._receive(team, predicted)
+        try:
+            told = telling()
+        except EverholdError as fault:
+            raise type(fault)(f"{fault.message}; {_RECEIVED_ONLY}", **fault.data) from None
+        accounts = self._accounts()
+        now = accounts.submissions.teams[team]
         return Submission(
             team=team, feedback=self.competition.feedback, number=now.received, left=self._left(now),
-            final=now.final == predicted, repeated=repeated, predictions=predicted, **told,
+            final=now.final == predicted, repeated=repeated, predictions=predicted,
+            surprises_left=surprises_left(accounts, team, self._share), **told,
         )  # fmt: skip
+
+    def _accounts(self) -> Accounts:
+        return Accounts.from_state(self.desk.data())
+
+    @property
+    def _share(self) -> int | None:
+        """Most surprises of one team; None where nothing is told."""
+        mechanism = self.desk.mechanism
+        return self.competition.share(mechanism.overfits) if isinstance(mechanism, GuessAndCheck) else None
 
     def _candidate(self, predictions: Any, training: Any) -> Candidate:
         """Checked predictions, in the order of the rows; of the sealed rows their public ids alone are read."""
@@ -150,7 +176,7 @@ class Contest:
         """
         teams = accounts.submissions.teams
         known, part = teams.get(team), accounts.parts.get(team)
-        if known is not None and known.latest == predicted:
+        if known is not None and self._is_repeat(accounts, known, predicted):
             return known
         if accounts.closed or accounts.submissions.closed:
             raise QueryRejected(f"the competition is over: no submission is taken any more; {_NOTHING_RECEIVED}")
@@ -173,23 +199,64 @@ class Contest:
     def _left(self, team: Team | None) -> int:
         return self.competition.submissions - (0 if team is None else team.received)
 
-    def _told(
+    def _is_repeat(self, accounts: Accounts, team: Team, predicted: str) -> bool:
+        """Whether a team's latest submission is these predictions, and handing them in again would change nothing."""
+        if team.latest != predicted:
+            return False
+        over = accounts.closed or accounts.submissions.closed
+        return over or team.final == predicted or self._leads(accounts, team.final)
+
+    def _leads(self, accounts: Accounts, predicted: str) -> bool:
+        """Whether these predictions lead at present."""
+        gate = accounts.gates.by_name.get(LEADERBOARD)
+        return gate is not None and gate.champion == self.question(predicted)
+
+    def _telling(
         self, candidate: Candidate, team: str, predictions: Any, guess: float | None, training: Any
-    ) -> dict[str, Any]:
-        """What the team is told, as attributes of a `Submission`; committed to the ledger before."""
+    ) -> Callable[[], dict[str, Any]]:
+        """How the team is told once its submission is received: a call that returns attributes of a `Submission`.
+
+        Raises:
+            QueryRejected: If it cannot be told as it stands. Nothing was received or charged.
+            IntegrityError: If the leader's file is missing or was altered. Nothing was received or charged.
+        """
         if self.competition.feedback == NOTHING:
-            return {}
-        desk = self.desk
-        if team in Accounts.from_state(desk.data()).parts:
+            return dict
+        desk, predicted = self.desk, _hash_of(candidate)
+        if team in self._accounts().parts:
             desk = desk.on_behalf_of(team)
+        wrapped = partial(ToldTeam, team=team, predictions=predicted, share=self._share)
         if self.competition.feedback == LEADER:
-            verdict = self._gate(desk, predictions, training).challenge(predictions, training=training)
-            return {"leads": verdict.champion == candidate.digest, "refused": verdict.refused}
-        query = self.metric.make(predictions, training)
-        ready = desk.preparation.ready(query, guess, None)
+            if (gate := self._accounts().gates.by_name.get(LEADERBOARD)) is not None:
+                self.champions.find(gate.champion)
+            return partial(self._tell_lead, desk, candidate, wrapped, predictions, training)
+        ready = desk.preparation.ready(self.metric.make(predictions, training), guess, None)
         assert isinstance(ready, OneMean)
-        answer = desk.ask(replace(ready, keeping=self.competition.closing))
-        return {"answer": None if answer.refused else answer, "refused": answer.refused}
+        return partial(self._tell_score, desk, wrapped(replace(ready, keeping=self.competition.closing)))
+
+    def _tell_score(self, desk: Desk, ready: Ready[Answer]) -> dict[str, Any]:
+        answer = desk.ask(ready)
+        return {"answer": None if answer.refused else without_guess(answer), "refused": answer.refused}
+
+    def _tell_lead(
+        self, desk: Desk, candidate: Candidate, telling: Callable[..., Any], predictions: Any, training: Any
+    ) -> dict[str, Any]:
+        """Challenge the leader, once: against a later leader the same predictions are no new try."""
+        if self._was_told(candidate):
+            gate = self._accounts().gates.by_name[LEADERBOARD]
+            return {"leads": gate.champion == candidate.digest}
+        gate_now = self._gate(desk, telling, predictions, training)
+        verdict = gate_now.challenge(predictions, training=training)
+        return {"leads": verdict.champion == candidate.digest, "refused": verdict.refused}
+
+    def _was_told(self, candidate: Candidate) -> bool:
+        """Whether a verdict on these predictions is in the ledger, against whichever leader there was."""
+        gate = self._accounts().gates.by_name.get(LEADERBOARD)
+        leaders = self.leaders()
+        return gate is not None and (
+            candidate.digest in leaders
+            or any(self.desk.find(digest(challenge_of(gate, each, candidate.digest))) is not None for each in leaders)
+        )
 
     def _score_of(self, predicted: str) -> float | None:
         """What was told of a submission: a team's next one is probably about as good."""
@@ -197,7 +264,7 @@ class Contest:
         value = None if entry is None else entry.answer["value"]
         return None if value is None else self.facts.from_mean(value)
 
-    def _gate(self, desk: Desk, predictions: Any, training: Any) -> Gate:
+    def _gate(self, desk: Desk, telling: Callable[..., Any], predictions: Any, training: Any) -> Gate:
         """The gate whose champion leads; the first submission of all opens it."""
         shared: dict[str, Any] = {
             "metric": _maker(self.competition), "margin": 0.0, "challenges": None, "name": LEADERBOARD,
@@ -209,42 +276,53 @@ class Contest:
             except QueryRejected:
                 if not self._led():  # else another team was first
                     raise
-        return open_gate(desk, self.champions, champion=None, training=None, **shared)
+        return open_gate(desk, self.champions, champion=None, training=None, telling=telling, **shared)
 
     def _led(self) -> bool:
-        return LEADERBOARD in Accounts.from_state(self.desk.data()).gates.by_name
+        return LEADERBOARD in self._accounts().gates.by_name
 
-    def _receive(self, team: str, predicted: str, *, led: bool) -> None:
-        """Receive a submission, an act in the ledger.
+    def _receive(self, team: str, predicted: str) -> bool:
+        """Receive a submission, an act in the ledger; False if it was received before.
 
-        The last one is final; where teams are told that they lead, one that led stays until another one does.
+        The last one is final. Where leaders are told, one that leads at present stays final until the team hands in
+        another one that leads, or hands in anything after it has lost the lead.
         """
-        public: dict[str, Any] = {"kind": SUBMISSION, "team": team, "predictions": predicted}
-        told = self.competition.feedback
+        while True:
+            accounts = self._accounts()
+            final = self._is_final(accounts, team, predicted)
+            public: dict[str, Any] = {"kind": SUBMISSION, "team": team, "predictions": predicted, "final": final}
+            if self.competition.feedback == NOTHING and team in accounts.parts:
+                public[ANALYST] = team  # nothing is told, so the submission itself is what the allotment pays for
+            public["act"] = secrets.token_hex(16)
+            act = Question(digest(public), {**public, "shown": f"submission of team {team!r}"})
+            try:
+                (entry,) = self.desk.ledger.commit([act], partial(self._receiving, act))
+            except Outdated:  # another process changed the leader meanwhile
+                continue
+            return entry is not None
 
-        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-            accounts = Accounts.from_state(data)
-            self._room_for(accounts, team, predicted)
-            if broken := accounts.replay(act.description, {"source": SUBMISSION}, 0):
-                raise QueryRejected(f"{broken}; {_NOTHING_RECEIVED}; submit again")
-            return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": SUBMISSION}, 0)]
-
-        accounts = Accounts.from_state(self.desk.data())
-        public["final"] = told != LEADER or led or not self._has_led(accounts, team)
-        if told == NOTHING and team in accounts.parts:
-            public[ANALYST] = team  # nothing is told, so the submission itself is what the allotment pays for
-        public["act"] = secrets.token_hex(16)
-        act = Question(digest(public), {**public, "shown": f"submission of team {team!r}"})
-        self.desk.ledger.commit([act], step)
-
-    def _has_led(self, accounts: Accounts, team: str) -> bool:
-        """Whether a team's final submission led once."""
+    def _is_final(self, accounts: Accounts, team: str, predicted: str) -> bool:
         known = accounts.submissions.teams.get(team)
-        return known is not None and self.question(known.final) in self.leaders()
+        return known is None or not self._leads(accounts, known.final) or self._leads(accounts, predicted)
+
+    def _receiving(
+        self, act: Question, data: dict[str, Any], _: list[int]
+    ) -> tuple[dict[str, Any], list[Outcome | None]]:
+        """The one decision whether there is room, inside the transaction that receives the submission."""
+        accounts, public = Accounts.from_state(data), act.description
+        team, predicted = public["team"], public["predictions"]
+        known = self._room_for(accounts, team, predicted)
+        if known is not None and self._is_repeat(accounts, known, predicted):
+            return data, [None]
+        if public["final"] != self._is_final(accounts, team, predicted):
+            raise Outdated
+        if broken := accounts.replay(public, {"source": SUBMISSION}, 0):
+            raise QueryRejected(f"{broken}; {_NOTHING_RECEIVED}; submit again")
+        return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": SUBMISSION}, 0)]
 
     def leaders(self) -> list[str]:
         """All that ever led, the first one first: SHA-256 of the questions about them."""
-        gate = Accounts.from_state(self.desk.data()).gates.by_name.get(LEADERBOARD)
+        gate = self._accounts().gates.by_name.get(LEADERBOARD)
         if gate is None:
             return []
         entries = self.desk.charged_entries() if gate.promotions else []
@@ -261,15 +339,15 @@ class Contest:
         Raises:
             IntegrityError: If a file of predictions is missing or was altered. Nothing was told.
         """
-        submissions = Accounts.from_state(self.desk.data()).submissions
+        submissions = self._accounts().submissions
         if not submissions.teams:
             return
         if not submissions.closed:
             with self.files.one_at_a_time():
-                for team in Accounts.from_state(self.desk.data()).submissions.teams.values():
+                for team in self._accounts().submissions.teams.values():
                     self.files.find(team.final)  # while a team whose file is lost can still hand it in again
                 self._end()
-        finals = Accounts.from_state(self.desk.data()).submissions.teams.values()
+        finals = self._accounts().submissions.teams.values()
         candidates = [self._kept(predicted) for predicted in dict.fromkeys(team.final for team in finals)]
         total = len(candidates) * (len(candidates) + 1) // 2
         pairs = list(combinations(sorted(candidates, key=lambda each: each.candidate.digest), 2))

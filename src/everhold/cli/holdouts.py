@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -117,6 +118,14 @@ def create(
         str | None,
         typer.Option(help="Column of the truth, for --accuracy, --error, --brier.", rich_help_panel=_ROWS),
     ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="The classes of the label, as in cat,dog, which are public from now on; by default those of the "
+            "training labels. 'open' if labels are free texts.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None,
     row_id: Annotated[
         str | None,
         typer.Option(
@@ -225,6 +234,14 @@ def create(
     submissions: Annotated[
         int | None, typer.Option(help="Most submissions of a team; 20 by default.", rich_help_panel=_COMPETITION)
     ] = None,
+    surprises: Annotated[
+        int | None,
+        typer.Option(
+            help="Most surprises that telling one team may cost; by default its equal part of --overfits, at least 1, "
+            "with --feedback score, and half of them with leader.",
+            rich_help_panel=_COMPETITION,
+        ),
+    ] = None,
     allow_vacuous: Annotated[
         bool,
         typer.Option(
@@ -253,6 +270,8 @@ def create(
     that there is no such dependence, and silences what training rows suggest.
     If you publish the features of the rows, for submissions, say so with
     --features public; questions are then asked with files of predictions.
+    A prediction of a class that the label does not have is refused. The classes
+    are those of the training labels, or --classes.
     Rows that are already sealed in this storage are refused without --again:
     neither holdout accounts for what the other has told, so the promise of each
     holds only for questions chosen without any answer from the other.
@@ -274,12 +293,12 @@ def create(
     if len(declared) > 1:
         raise Misuse(f"{' and '.join(declared)} are given together; expected one of them; leave the others out")
     competition = _competition(
-        feedback, {"metric": metric, "teams": teams, "submissions": submissions},
+        feedback, {"metric": metric, "teams": teams, "submissions": submissions, "surprises": surprises},
         {"loss": loss, "low": low, "high": high},
     )  # fmt: skip
     settings: dict[str, Any] = dict(
-        label=label, row_id=row_id, features=features.value, stratified=stratified, mechanism=mechanism,
-        queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+        label=label, classes=_classes(classes), row_id=row_id, features=features.value, stratified=stratified,
+        mechanism=mechanism, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
         dependence=_declared(groups=groups, model=model, independent=independent),
         again=again, allow_vacuous=allow_vacuous, most_rows=most_rows, equal_rows=equal_rows, **competition,
     )  # fmt: skip
@@ -350,6 +369,13 @@ def _create(
     from everhold.holdout import Holdout
 
     return Holdout.create(storage, name, holdout=holdout, training=training, **settings)
+
+
+def _classes(given: str | None) -> list[str] | Literal["open"] | None:
+    """Classes that are separated by commas; in quotes where one has a comma of its own."""
+    if given is None:
+        return None
+    return "open" if given == "open" else next(csv.reader([given]), [])
 
 
 def _competition(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.gates import GATE, PROMOTED, VERDICTS, Gates
-from everhold.ledger.teams import CLOSING, SUBMISSION, Submissions
+from everhold.ledger.teams import CLOSING, SUBMISSION, TOLD_OF, Submissions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -273,7 +273,7 @@ class Accounts:
             kept = {UNSEALING: "the study went on", GATE: "the gates were not kept"}
             kept |= dict.fromkeys((SUBMISSION, CLOSING), "the submissions were not kept")
             return f"{kept.get(str(source), 'the allotments were not kept')}: {fault}"
-        return self._replay_challenge(description, source, charged) if source in VERDICTS else None
+        return None if source in ACTS else self._replay_told(description, source, charged)
 
     def _replay_submission(self, description: Mapping[str, Any], source: object, charged: int) -> None:
         """One that is told nothing is spent like a question, where the team has an allotment."""
@@ -284,14 +284,25 @@ class Accounts:
         if isinstance(name, str):
             self.spend(name, asked=1, charged=0)
 
-    def _replay_challenge(self, description: Mapping[str, Any], source: object, charged: int) -> str | None:
+    def _replay_told(self, description: Mapping[str, Any], source: object, charged: int) -> str | None:
         try:
-            if charged != (source == PROMOTED):
+            if source in VERDICTS and charged != (source == PROMOTED):
                 raise ValueError("a promotion costs one surprise, and nothing else is charged")
-            self.gates.replay(description, source)
+            self.settle(description, source, charged)
         except ValueError as fault:
-            return f"the gates were not kept: {fault}"
+            return f"the {'gates' if source in VERDICTS else 'submissions'} were not kept: {fault}"
         return None
+
+    def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
+        """Count an answer where it belongs: a challenge at its gate, what a team was told with its team.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        if source in VERDICTS:
+            self.gates.replay(description, source)
+        if self.submissions.teams and TOLD_OF in description:
+            self.submissions.tell(description[TOLD_OF], charged=charged, promoted=source == PROMOTED)
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
         """Whether a head's state carries exactly these accounts."""

@@ -15,7 +15,10 @@ from everhold.errors import IntegrityError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CLOSING", "LONGEST_TEAM", "SUBMISSION", "Submissions", "Team"]
+__all__ = ["CLOSING", "LONGEST_TEAM", "SUBMISSION", "TOLD_OF", "Submissions", "Team"]
+
+TOLD_OF = "told_of"
+"""Field of the description of an answer that a team is told: the team, and the predictions that it is about."""
 
 SUBMISSION = "submission"
 """Source of the "answer" of an entry that is no question but receives a submission."""
@@ -38,12 +41,14 @@ class Team:
         final: SHA-256 of the predictions that stand for the team at the end.
         latest: SHA-256 of those that were received last.
         received: Submissions so far.
+        charged: Surprises that telling the team about its submissions has cost.
     """
 
     name: str
     final: str
     latest: str
     received: int
+    charged: int = 0
 
 
 @dataclass(slots=True)
@@ -87,8 +92,7 @@ class Submissions:
         return sum(team.received for team in self.teams.values()) + self.closed
 
     def _stored(self) -> dict[str, Any]:
-        teams = [[team.name, team.final, team.latest, team.received] for team in self.teams.values()]
-        return {"teams": teams, "closed": self.closed}
+        return {"teams": [_line_of(team) for team in self.teams.values()], "closed": self.closed}
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The state with these submissions in it; unchanged if there is none."""
@@ -112,6 +116,26 @@ class Submissions:
             before, final=predictions if final else before.final, latest=predictions, received=before.received + 1
         )
 
+    def tell(self, told_of: object, *, charged: int, promoted: bool) -> None:
+        """Take an answer that a team was told about one of its submissions: its cost, and a change of leader.
+
+        Args:
+            told_of: The answer's `TOLD_OF`: the team, and the SHA-256 of the predictions.
+            charged: Surprises that the answer cost.
+            promoted: Whether the predictions lead from now on; then they are the team's final ones.
+
+        Raises:
+            ValueError: If no such submission was received.
+        """
+        fields = told_of if isinstance(told_of, dict) else {}
+        name, predictions = fields.get("team"), fields.get("predictions")
+        team = self.teams.get(name) if _is_name(name) else None
+        if team is None or not _is_digest(predictions):
+            raise ValueError("an answer is about a submission that was not received")
+        self.teams[team.name] = replace(
+            team, charged=team.charged + charged, final=predictions if promoted else team.final
+        )
+
     def replay(self, description: Mapping[str, Any], source: object) -> None:
         """Take one entry that receives a submission, or ends that.
 
@@ -129,9 +153,16 @@ class Submissions:
         self.receive(team, predictions, final=final)
 
 
+def _line_of(team: Team) -> list[Any]:
+    """A team as plain JSON data; versions before the count of surprises wrote four fields."""
+    line = [team.name, team.final, team.latest, team.received]
+    return [*line, team.charged] if team.charged else line
+
+
 def _is_sound(team: Team) -> bool:
     digests = _is_digest(team.final) and _is_digest(team.latest)
-    return _is_name(team.name) and digests and type(team.received) is int and 1 <= team.received <= _MOST
+    counts = type(team.received) is type(team.charged) is int and 1 <= team.received <= _MOST
+    return _is_name(team.name) and digests and counts and 0 <= team.charged <= _MOST
 
 
 def _is_name(value: object) -> TypeGuard[str]:

@@ -16,7 +16,7 @@ from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS
 if TYPE_CHECKING:
     from everhold.planning.wish import Wish
 
-__all__ = ["USUAL_DISAGREEMENT", "Step", "Steps", "least_step", "steps_of"]
+__all__ = ["USUAL_DISAGREEMENT", "Step", "Steps", "least_step", "step_at", "steps_of"]
 
 USUAL_DISAGREEMENT = 0.2
 """The share of rows on which two language models or prompts often disagree; for words about small holdouts."""
@@ -61,10 +61,25 @@ def least_step(
         [0.0073, 0.0136, 0.0182]
     """
     _check(rows, disagreement, challenges, promotions, confidence)
-    differing = max(round(rows * disagreement), 1)
     tree = QuestionTree(queries=challenges)
     before = min(promotions, challenges - 1)
     nats = float(tree.log_inverse_weight(asked=challenges, surprises=before)) - math.log1p(-confidence)
+    return step_at(rows=rows, disagreement=disagreement, nats=nats, public=public)
+
+
+def step_at(*, rows: int, disagreement: float, nats: float, public: bool) -> float | None:
+    """`least_step` of one challenge at its own level, within the plan or beyond it.
+
+    Args:
+        rows: Number of sealed rows, which are independent.
+        disagreement: Share of the rows on which challenger and champion differ, in (0, 1].
+        nats: ln(1 / level) of the challenge.
+        public: As for `least_step`.
+
+    Returns:
+        The gain, as `least_step` returns it.
+    """
+    differing = max(round(rows * disagreement), 1)
     if public:
         return _sign_test_step(rows, differing, nats - math.log(2.0))
     # row values are (1 + gain) / 2: ties at 1/2, others half a unit away from it

@@ -18,7 +18,14 @@ from everhold.errors import QueryRejected
 from everhold.questions.identity import content_digest
 from everhold.questions.means import Query
 from everhold.questions.prediction_columns import Placed
-from everhold.questions.predictions import PredictionTable, check_classes, check_lengths, is_mixed, probabilities
+from everhold.questions.predictions import (
+    PredictionTable,
+    check_classes,
+    check_known,
+    check_lengths,
+    is_mixed,
+    probabilities,
+)
 from everhold.questions.question import Made
 from everhold.questions.rules import (
     between,
@@ -296,6 +303,8 @@ class PredictionQuery(LabelQuery):
                 f"the Brier score needs labels 0 and 1 and column {schema.label!r} was not sealed as such; "
                 "ask for accuracy or error instead; nothing was charged"
             )
+        if self.metric is Metric.ACCURACY:
+            check_known(schema)
         ends = (1.0, 0.0) if self.complement else (0.0, 1.0)
         if isinstance(self.predictions, str):
             return self._of_rule(self.predictions, schema, ends)

@@ -6,6 +6,7 @@ know them, and what is wrong with them may be said.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 __all__ = [
-    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_lengths", "ids_refused", "is_mixed", "known_classes",
-    "listed", "prediction_table", "probabilities",
+    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_known", "check_lengths", "ids_refused", "is_mixed",
+    "known_classes", "listed", "prediction_table", "probabilities",
 ]  # fmt: skip
 
 MOST_CHARACTERS = 1_000
@@ -246,13 +247,16 @@ def _example(row_id: str | None) -> str:
 
 
 def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-    """Refuse what can be no label: probabilities, measurements, classes that nobody has heard of.
+    """Refuse predictions that name no class of the label, from public facts.
 
-    Without known classes anything but a number with decimals may be one.
+    Texts have to be equal to a class sign by sign, with case and blanks. Numbers have to be equal as numbers: 1 and 1.0
+    are one class, and truth values are classes 0 and 1 only where these are the two classes. Where labels are declared
+    to be open, anything but a number with decimals may be one.
 
     Raises:
-        QueryRejected: If there is such a prediction. Nothing is charged.
+        QueryRejected: If there is such a prediction, or no class is known. Nothing is charged.
     """
+    check_known(schema)
     floats = predictions.dtype.kind == "f"
     if floats and not bool(np.all(np.isfinite(predictions))):
         raise QueryRejected(
@@ -260,15 +264,38 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
             "was charged"
         )
     classes = schema.label_classes
+    expected, hint = known_classes(schema)
+    if predictions.dtype.kind == "b" and schema.label_kind != "binary":
+        raise QueryRejected(
+            f"{what} are truth values and the classes are not 0 and 1; {expected} for each row; {hint}; nothing was "
+            "charged"
+        )
     if classes is not None:
         strange = _not_among(predictions, classes)
     else:
         strange = predictions[predictions != np.floor(predictions)].tolist() if floats else []
     if strange:
-        expected, hint = known_classes(schema)
+        unknown = [each for each, _ in Counter(strange).most_common(_MOST_CLASSES)]
+        more = ", ..." if len(set(strange)) > len(unknown) else ""
         raise QueryRejected(
-            f"{what} are no labels: {len(strange):,} are such as {_shown(strange[0])}; {expected} for each row; "
-            f"{hint}; nothing was charged"
+            f"{what} are no labels: {len(strange):,} are such as {', '.join(map(_shown, unknown))}{more}; {expected} "
+            f"for each row; {_look_alike(unknown, classes) or hint}; nothing was charged",
+            unknown=[_plain(each) for each in unknown],
+            known=[_plain(each) for each in (classes or ())[:_MOST_LISTED]],
+        )
+
+
+def check_known(schema: Schema) -> None:
+    """Refuse a question that compares predicted classes with labels whose classes nobody knows.
+
+    Raises:
+        QueryRejected: If no class is known. Nothing is charged.
+    """
+    if schema.label_classes == ():
+        raise QueryRejected(
+            f"no class of the label {schema.label!r} is known, because none was declared and the training rows do not "
+            "show them; expected a holdout that was created with classes=[...] (--classes); for measured numbers ask "
+            "risk(...); nothing was charged"
         )
 
 
@@ -278,12 +305,22 @@ def known_classes(schema: Schema) -> tuple[str, str]:
     if classes is None:
         expected = "expected classes: whole numbers or text"
     else:
-        some, more = ", ".join(map(_shown, classes[:_MOST_CLASSES])), ", ..." if len(classes) > _MOST_CLASSES else ""
-        where = "" if schema.label_kind == "binary" else ", the labels of the training rows,"
+        some, more = ", ".join(map(_shown, classes[:_MOST_LISTED])), ", ..." if len(classes) > _MOST_LISTED else ""
+        where = "" if schema.label_kind == "binary" else ", the classes of the label,"
         expected = f"expected one of {some}{more}{where}"
     if schema.label_kind in ("binary", "number"):
         hint = "ask brier(...) about probabilities" if schema.label_kind == "binary" else "ask risk(...) about numbers"
     return expected, hint
+
+
+def _look_alike(unknown: Sequence[Any], classes: Sequence[Any] | None) -> str:
+    """What tells an unknown class from a known one that looks like it; empty if none does."""
+    alike = {each.strip().casefold(): each for each in classes or () if isinstance(each, str)}
+    for text in unknown:
+        known = alike.get(text.strip().casefold()) if isinstance(text, str) else None
+        if known is not None:
+            return f"{_shown(text)} is not {_shown(known)}: check case and blanks"
+    return ""
 
 
 def check_lengths(texts: Iterable[str]) -> None:
@@ -309,7 +346,14 @@ def _not_among(predictions: NDArray[Any], classes: tuple[str | float, ...]) -> l
 
 
 def _shown(value: object) -> str:
-    return brief(int(value) if isinstance(value, float) and value.is_integer() else value, longest=_LONGEST_CLASS)
+    return brief(_plain(value), longest=_LONGEST_CLASS)
+
+
+def _plain(value: Any) -> Any:
+    """A class as people write it: 1 for 1.0, and a long text cut."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value[: 2 * _LONGEST_CLASS] if isinstance(value, str) else value
 
 
 def probabilities(estimator: Any, features: Any) -> NDArray[Any]:

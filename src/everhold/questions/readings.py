@@ -63,11 +63,15 @@ class Reading:
     def in_units(
         self, value: float | None, low: float | None, high: float | None, *, row_step: float
     ) -> tuple[float | None, float | None, float | None]:
-        """A mean of row values and its interval in the analyst's units; None where nothing is told."""
-        if value is None or low is None or high is None:
+        """A mean of row values and its interval in the analyst's units; None where nothing is told.
+
+        An interval may be told without a value, as of a guess that is no score.
+        """
+        if low is None or high is None:
             return None, None, None
         ends = sorted((self._from_mean(low), self._from_mean(high)))  # an error rate turns an accuracy round
-        return self._from_mean(value), *self._outwards(*ends, row_step=row_step)
+        mean = None if value is None else self._from_mean(value)
+        return mean, *self._outwards(*ends, row_step=row_step)
 
     def of_row(self, row: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
         """A row of a transcript, or of an unsealed study, in the analyst's units."""

@@ -7,7 +7,7 @@ wrote it need not have seen a single sealed row.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
@@ -41,6 +41,7 @@ def rule_is_right(text: str, schema: Schema) -> RowValue:
     if label.kind is ColumnKind.STRING:
         raise _rejected("a rule cannot say labels that are texts", "expected predictions or an estimator")
     if rule.kind is not ColumnKind.BOOLEAN:
+        _check_said(rule, text, schema)
         return RowValue(Expression(_same(rule, label, text)))
     boolean = label.kind is ColumnKind.BOOLEAN
     one = label if boolean else Node.of(Operation.EQUAL, label, _MOST)
@@ -133,6 +134,24 @@ def _rule(text: str, schema: Schema) -> Node:
 def _label(schema: Schema) -> Node:
     assert schema.label is not None
     return Node(Operation.COLUMN, schema.columns[schema.label], value=schema.label)
+
+
+def _check_said(rule: Node, text: str, schema: Schema) -> None:
+    """Refuse a rule that says a class that the label does not have, as far as the rule spells its classes out."""
+    classes = schema.label_classes
+    unknown = [] if classes is None else [value for value in _spelled(rule) if value not in classes]
+    if unknown:
+        expected, advice = known_classes(schema)
+        raise _rejected(f"the rule {brief(text)} says {brief(unknown[0])}, which is no label; {expected}", advice)
+
+
+def _spelled(node: Node) -> list[Any]:
+    """The numbers that an expression gives as they stand in it; none for those that it computes."""
+    if node.operation is Operation.NUMBER:
+        return [node.value]
+    if node.operation is not Operation.CASE:
+        return []
+    return [value for result in (*node.operands[1:-1:2], node.operands[-1]) for value in _spelled(result)]
 
 
 def _same(rule: Node, label: Node, text: str) -> Node:

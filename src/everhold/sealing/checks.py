@@ -5,25 +5,33 @@ What is refused says no more of the sealed rows than it has to: counts, and neve
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from everhold.arguments import as_float, brief
 from everhold.errors import HoldoutRejected
 from everhold.sealing.engines.base import POSITION
 from everhold.values.expressions import ColumnKind, RowValue, parse, totals_sql
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import duckdb
 
     from everhold.sealing.engines.base import Engine
 
 __all__ = [
-    "FileSide", "Side", "TableSide", "check_names", "check_not_shared", "check_row_ids", "check_same_columns",
-    "classes_of", "is_missing", "label_kind",
+    "OPEN", "Classes", "FileSide", "Side", "TableSide", "check_names", "check_not_shared", "check_row_ids",
+    "check_same_columns", "checked_classes", "classes_of", "is_missing", "label_kind",
 ]  # fmt: skip
+
+OPEN: Literal["open"] = "open"
+"""Declares that labels are free texts or numbers, so that any prediction may be right."""
+
+Classes = tuple[str | float, ...] | Literal["open"]
 
 _ROWS_OF_A_CLASS = 10  # training rows, on average, from which on labels are classes and no open texts or measurements
 _MOST_CLASSES = 1_000
@@ -191,8 +199,16 @@ def _check_column(name: str, columns: Mapping[str, ColumnKind], *, what: str) ->
         )
 
 
-def label_kind(label: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side]) -> str:
+def label_kind(
+    label: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side], *, declared: Classes | None = None
+) -> str:
     """What the labels are: ``"binary"``, ``"number"`` or ``"string"``.
+
+    Args:
+        label: The label column.
+        columns: Kind of each column.
+        sides: The sealed rows, and the training rows if there are any.
+        declared: Declared classes, which decide whether numbers are 0 and 1: the rows may not hold all of them.
 
     Raises:
         HoldoutRejected: If they are nothing of that, are missing somewhere, or are not the same on both sides.
@@ -211,6 +227,8 @@ def label_kind(label: str, columns: Mapping[str, ColumnKind], sides: Sequence[Si
             )
     if kind == "string":
         return "string"
+    if declared is not None and declared != OPEN:
+        return "binary" if _as_numbers(declared) == {0.0, 1.0} else "number"
     kinds = {"binary" if side.is_binary(label) else "number" for side in sides}
     if len(kinds) > 1:  # analysts see the kind: it must not tell more than the training rows do
         raise HoldoutRejected(
@@ -220,14 +238,104 @@ def label_kind(label: str, columns: Mapping[str, ColumnKind], sides: Sequence[Si
     return kinds.pop()
 
 
-def classes_of(training: Side, label: str, kind: str | None) -> tuple[str | float, ...] | None:
-    """The classes that the training labels have, where they are so few that they are classes; else None.
+def classes_of(
+    label: str, kind: str, sides: Sequence[Side], *, declared: Classes | None
+) -> tuple[str | float, ...] | None:
+    """The classes that a prediction may name, from public facts alone; None where any may be named.
 
-    Of the sealed ones nothing may be told.
+    They are those that were declared; otherwise those of the training labels, where these are so few that they are
+    classes. Of the sealed labels nothing is told. Without either, labels that are numbers have no known class: they may
+    be measurements, and a question that needs classes is refused.
+
+    Args:
+        label: The label column.
+        kind: Of its labels, as `label_kind` says.
+        sides: The sealed rows, and the training rows if there are any.
+        declared: As `checked_classes` returns them.
+
+    Raises:
+        HoldoutRejected: If labels are not among the declared classes, or labels are texts whose classes nobody knows.
     """
-    if kind == "binary" or training.different(label) > min(training.rows // _ROWS_OF_A_CLASS, _MOST_CLASSES):
+    if declared == OPEN:
         return None
-    return tuple(training.values(label))
+    if declared is not None:
+        return _among_labels(label, kind, sides, declared)
+    if kind == "binary":
+        return None
+    training = sides[1] if len(sides) > 1 else None
+    different = 0 if training is None else training.different(label)
+    if training is not None and different <= min(training.rows // _ROWS_OF_A_CLASS, _MOST_CLASSES):
+        return tuple(training.values(label))
+    if kind == "string":
+        known = "there are no training rows" if training is None else f"training has {different:,} different labels"
+        raise HoldoutRejected(
+            f"the classes of the label {label!r} are not known: {known}; expected classes=[...] (--classes A,B), or "
+            "classes='open' (--classes open) if labels are free texts, so that no prediction can be checked; nothing "
+            "was created"
+        )
+    return ()
+
+
+def _among_labels(
+    label: str, kind: str, sides: Sequence[Side], declared: tuple[str | float, ...]
+) -> tuple[str | float, ...] | None:
+    """Declared classes in the type of the labels, all of which have to be among them; None where they are 0 and 1."""
+    classes: set[Any] | None = set(declared)
+    if kind != "string":
+        classes = _as_numbers(declared)
+    elif any(not isinstance(each, str) for each in declared):
+        classes = None
+    if classes is None:
+        expected = "texts, as in classes=['1', '2']" if kind == "string" else "numbers, as in classes=[1, 2]"
+        raise HoldoutRejected(
+            f"a declared class is of another kind than the labels in column {label!r}; expected {expected}; nothing "
+            "was created"
+        )
+    for side in sides:
+        unknown = side.different(label)
+        if unknown <= len(classes):
+            unknown = sum(each not in classes for each in side.values(label))
+        if unknown:
+            raise HoldoutRejected(
+                f"the {side.what} rows have {unknown:,} different labels in column {label!r} and not all of them are "
+                f"among the {len(classes):,} declared classes; expected every label to be one of them, with the same "
+                "case and blanks; nothing was created"
+            )
+    return None if kind == "binary" else tuple(sorted(classes))
+
+
+def _as_numbers(declared: tuple[str | float, ...]) -> set[float] | None:
+    """Declared classes as numbers, also where a command line spelled them as texts; None if one is none."""
+    try:
+        return {float(each) for each in declared}
+    except ValueError:
+        return None
+
+
+def checked_classes(classes: Any) -> Classes | None:
+    """Declared classes as plain texts and numbers.
+
+    Raises:
+        ValueError: If they are none.
+    """
+    if classes is None or (isinstance(classes, str) and classes == OPEN):
+        return classes
+    given = None if isinstance(classes, (str, Mapping)) or not isinstance(classes, Iterable) else list(classes)
+    plain = [_plain_class(each) for each in given or []]
+    if not 2 <= len(plain) <= _MOST_CLASSES or None in plain or len({*plain}) < len(plain):
+        raise ValueError(
+            f"classes is {brief(classes)}; expected 2 to {_MOST_CLASSES:,} different texts or numbers, each the exact "
+            f"value of a label, or {OPEN!r} if labels are free texts; nothing was created"
+        )
+    return tuple(each for each in plain if each is not None)
+
+
+def _plain_class(value: Any) -> str | float | None:
+    """A class as a text or a number; None if it is neither, as a truth value. 1 and 1.0 are one number, '1' a text."""
+    if isinstance(value, str):
+        return str(value)
+    number = as_float(value)
+    return number if math.isfinite(number) else None
 
 
 def check_row_ids(row_id: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side]) -> None:

@@ -36,6 +36,8 @@ class Competition(Display):
             ``{"loss": "absolute", "high": 60}``.
         teams: Most teams.
         submissions: Most submissions of one team.
+        surprises: Most surprises that telling one team may cost; None for the share that `share` states, and with
+            ``"none"``, where nothing is told.
 
     Examples:
         >>> Competition(teams=50, submissions=20).questions
@@ -48,6 +50,7 @@ class Competition(Display):
     metric: str | Mapping[str, Any] = "accuracy"
     teams: int = _TEAMS
     submissions: int = _EACH
+    surprises: int | None = None
 
     def __post_init__(self) -> None:
         if self.feedback not in FEEDBACK:
@@ -63,11 +66,27 @@ class Competition(Display):
                     f"{what} is {brief(value)}; expected a whole number from {least} to {_MOST:,}; nothing was created"
                 )
             object.__setattr__(self, what, int(value))
+        self._check_surprises()
         if self.questions > 10**9:
             raise ValueError(
                 f"{self.teams:,} teams with {self.submissions:,} submissions each make more than 10^9 questions and "
                 "comparisons; expected fewer; nothing was created"
             )
+
+    def _check_surprises(self) -> None:
+        if self.surprises is None:
+            return
+        if self.feedback == NOTHING:
+            raise ValueError(
+                "surprises limits what teams are told, and feedback='none' tells them nothing; leave it out; nothing "
+                "was created"
+            )
+        if not 1 <= (as_whole(self.surprises) or 0) <= _MOST:
+            raise ValueError(
+                f"surprises is {brief(self.surprises)}; expected a whole number from 1 to {_MOST:,}, the most that one "
+                "team may cause; nothing was created"
+            )
+        object.__setattr__(self, "surprises", int(self.surprises))
 
     def _check_metric(self) -> None:
         metric = self.metric
@@ -123,6 +142,29 @@ class Competition(Display):
                 f"expected none, for then it is {expected.name}, planned for the teams; nothing was created"
             )
         return expected.name, self.questions
+
+    def share(self, overfits: int) -> int:
+        """Most surprises of one team, by default a fair share of those that are planned for all teams.
+
+        Where scores are told, every wrong guess costs a surprise, so the default is an equal part, and at least 1.
+        Where leaders are told, a surprise is a lead that was proved, so one team may have half of them, rounded up.
+
+        Args:
+            overfits: Surprises that are planned in all.
+
+        Examples:
+            >>> Competition(feedback="score", teams=6).share(12), Competition(feedback="score", teams=50).share(10)
+            (2, 1)
+            >>> Competition(feedback="leader").share(10), Competition(feedback="leader", surprises=2).share(10)
+            (5, 2)
+        """
+        if self.surprises is not None:
+            return self.surprises
+        return max(overfits // self.teams, 1) if self.feedback == SCORE else (overfits + 1) // 2
+
+    def for_mechanism(self, mechanism: Mechanism) -> Competition:
+        """The same competition with the share of each team as it is recorded."""
+        return replace(self, surprises=self.share(mechanism.overfits)) if isinstance(mechanism, GuessAndCheck) else self
 
     def planned(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism for the rows; one that is silent knows that scores come first, and comparisons after them."""

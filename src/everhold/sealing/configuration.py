@@ -56,7 +56,9 @@ def make_configuration(
     whole_groups: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
-    facts: dict[str, Any] = {} if competition is None else {"competition": competition.to_dict()}
+    facts: dict[str, Any] = {}
+    if competition is not None:
+        facts["competition"] = competition.for_mechanism(mechanism).to_dict()
     if stratified is not None:
         facts["stratified"] = stratified
     if sealed.engine is not None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel, RowStructure
     from everhold.ledger import HoldoutRecord
     from everhold.mechanisms import Mechanism
+    from everhold.sealing.checks import Classes
     from everhold.sealing.competition import Competition
     from everhold.sealing.engines.base import Engine
     from everhold.sealing.reading import RowSource
@@ -96,6 +97,7 @@ def seal(
     others: Sequence[HoldoutRecord],
     seed: int | None,
     competition: Competition | None = None,
+    classes: Classes | None = None,
 ) -> Sealed:
     """Seal rows in a new, private folder; whoever made it removes it if this fails.
 
@@ -116,6 +118,7 @@ def seal(
         others: All holdouts that the storage has.
         seed: For simulations only.
         competition: What is fixed of a competition, if it is one.
+        classes: As for `seal_rows`.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand, or are sealed already.
@@ -130,6 +133,7 @@ def seal(
     key = StewardKey.create(folder / KEY_FILE)
     wish: dict[str, Any] = {
         "training": training, "label": label, "row_id": row_id, "most_rows": most_rows, "equal_rows": equal_rows,
+        "classes": classes,
     }  # fmt: skip
     with ExitStack() as stack:
         staging = None

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from everhold.sealing.checks import Classes
     from everhold.values.expressions import ColumnKind
 
 __all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "seal_rows", "write_rows"]
@@ -55,7 +56,7 @@ class SealedFiles:
         training_rows: Number of rows in the training file; 0 without a training set.
         columns: Kind of each column, by name.
         label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
-        label_classes: Different labels of the training rows, where they are so few that they are classes; else None.
+        label_classes: The classes that a prediction may name, as `everhold.sealing.checks.classes_of` says.
         fingerprint: SHA-256 of the holdout's file; of a table in an engine, what `keyed_fingerprint` says.
         training_fingerprint: SHA-256 of the training file; None without a training set.
         engine: Public facts of the engine in which the sealed rows stay; None where they are in a file.
@@ -90,6 +91,7 @@ def seal_rows(
     row_id: str | None,
     most_rows: int = MOST_ROWS,
     equal_rows: bool = False,
+    classes: Classes | None = None,
 ) -> SealedFiles:
     """Check the rows and write them to an existing, private folder.
 
@@ -101,6 +103,7 @@ def seal_rows(
         row_id: Column that names rows, each of them once; holdout and training rows may share no id.
         most_rows: The most rows that either table may have.
         equal_rows: Whether equal rows on both sides are meant to be there, and are no copies.
+        classes: Declared classes of the label, as `everhold.sealing.checks.checked_classes` returns them.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand.
@@ -120,8 +123,8 @@ def seal_rows(
             counts[what] = write_rows(connection, what, columns, folder / f"{what}.parquet")
             line(done)
         sides = [FileSide(connection, what, columns) for what in sets]
-        kind = None if label is None else label_kind(label, columns, sides)
-        classes = None if label is None or training is None else classes_of(sides[1], label, kind)
+        kind = None if label is None else label_kind(label, columns, sides, declared=classes)
+        known = None if kind is None else classes_of(label or "", kind, sides, declared=classes)
         for what, rows in counts.items():
             check_size(rows=rows, columns=None, most_rows=most_rows, what=what)  # a stream does not say it before
         line(3)
@@ -142,7 +145,7 @@ def seal_rows(
         training_rows=counts.get("training", 0),
         columns=columns,
         label_kind=kind,
-        label_classes=classes,
+        label_classes=known,
         fingerprint=fingerprint(folder / HOLDOUT_FILE),
         training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
         categories=categories,

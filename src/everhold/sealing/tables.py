@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.dependence import DependenceModel
-    from everhold.sealing.checks import Side
+    from everhold.sealing.checks import Classes, Side
     from everhold.sealing.engines.base import Engine
     from everhold.sealing.keys import StewardKey
     from everhold.sealing.reading import RowSource
@@ -60,6 +60,7 @@ def staged_table(
     row_id: str | None,
     most_rows: int,
     equal_rows: bool,
+    classes: Classes | None = None,
 ) -> Iterator[tuple[SealedFiles, Staging]]:
     """Check a table, and write the training rows to an existing, private folder.
 
@@ -73,6 +74,7 @@ def staged_table(
         row_id: See there.
         most_rows: The most training rows in a file; a table may have any number.
         equal_rows: See there.
+        classes: See there.
 
     Yields:
         What is known of the rows, and the place to which more of them can be brought.
@@ -108,8 +110,8 @@ def staged_table(
                 staging.show_training()
                 copied = FileSide(staging.connection, "training", columns).rows
             line(2)
-            kind = None if label is None else label_kind(label, columns, sides)
-            classes = None if label is None or training is None else classes_of(sides[1], label, kind)
+            kind = None if label is None else label_kind(label, columns, sides, declared=classes)
+            known = None if kind is None else classes_of(label or "", kind, sides, declared=classes)
             line(3)
             if row_id is not None:
                 check_row_ids(row_id, columns, sides)
@@ -122,7 +124,7 @@ def staged_table(
                     training_rows=copied,
                     columns=columns,
                     label_kind=kind,
-                    label_classes=classes,
+                    label_classes=known,
                     fingerprint=pinned,
                     training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
                     engine=facts,

@@ -87,7 +87,8 @@ class Schema:
         label_kind: ``"binary"`` (0 and 1), ``"number"`` or ``"string"``; None without a label.
         row_id: Name of the column of row ids, if one was named. They are public: they say which rows are sealed.
         features_public: Whether everybody may know all columns of the sealed rows but the label.
-        classes: Different labels of the training rows; None where they are too many for classes, or there are no rows.
+        classes: Classes that a prediction may name: those that were declared, or those of the training labels. Empty
+            where none is known; None for the labels 0 and 1, and for open labels, where any prediction is taken.
         categories: Categories of each categorical column of the training rows, for estimators.
         stratified: Column by whose values the table was split, so that both parts have them in the same shares; None
             where chance alone divided the rows.

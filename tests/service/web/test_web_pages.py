@@ -256,7 +256,8 @@ def test_a_team_hands_in_under_its_own_name_alone(send, tmp_path):
     assert "and not for another team" in forged.text
     received = send("/holdouts/cup/submit", {"act": "submit", "guess": "0.8"}, Role.ANALYST, "wrens", given)
     assert "Submission 1 of 4 of team wrens" in received.text
-    assert "<b>0.8</b>" in received.text
+    assert "<b>0.8</b>" not in received.text  # the team's own guess
+    assert "the score is confirmed within [" in received.text
 
 
 def test_rows_are_sealed_whatever_they_and_their_files_are_called(send, see, tmp_path):

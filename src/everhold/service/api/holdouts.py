@@ -54,6 +54,10 @@ class Settings(Strict):
 
     name: str = Field(description="Of the holdout.", max_length=64, examples=["flights"])
     label: str | None = Field(None, description="Column of the truth.", max_length=1_000, examples=["late"])
+    classes: Annotated[
+        list[Annotated[str, Field(max_length=1_000)] | float] | Literal["open"] | None,
+        Field(description="Of the label; by default those of the training labels.", max_length=1_000),
+    ] = None
     row_id: str | None = Field(None, description="Column that names rows, each once. Public.", max_length=1_000)
     features: Literal["sealed", "public"] = Field(
         "sealed", description="'public' if everybody may see all columns but the label."
@@ -83,6 +87,9 @@ class Settings(Strict):
     ] = "accuracy"
     teams: int = Field(50, description="Most teams of a competition.")
     submissions: int = Field(20, description="Most submissions of one team.")
+    surprises: int | None = Field(
+        None, description="Most surprises that telling one team may cost; a share by default."
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -84,8 +84,10 @@ def _settings(fields: Fields) -> Settings:
         HoldoutRejected: If it cannot be meant. Nothing was created.
     """
     texts = {name: fields.some(name) for name in ("name", "label", "row_id", "mechanism", "feedback", "metric")}
-    wholes = {name: fields.whole(name) for name in ("queries", "overfits", "teams", "submissions")}
+    wholes = {name: fields.whole(name) for name in ("queries", "overfits", "teams", "submissions", "surprises")}
     wish: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
+    if (classes := fields.some("classes")) is not None:
+        wish["classes"] = "open" if classes == "open" else [each.strip() for each in classes.split(",")]
     wish["confidence"] = (fields.number("confidence", 95.0) or 0.0) / 100.0
     wish["features"] = "public" if fields.ticked("features_public") else "sealed"
     if (groups := fields.some("groups")) is not None:
