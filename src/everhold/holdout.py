@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.ledger import Entry, HoldoutRecord
     from everhold.questions.preparation import Preparation
+    from everhold.sealing.create import Sealed
     from everhold.sealing.engines.base import Engine
     from everhold.sealing.reading import RowSource
 
@@ -255,15 +256,9 @@ class Holdout:
             check_worth(chosen, allow_vacuous=allow_vacuous)
             return chosen
 
-        with new_folder(rows, name) as folder, progress("sealing"):
-            made = seal(
-                folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
-                choose=choose, declared=declared, most_rows=most_rows, equal_rows=equal_rows, again=again,
-                others=others, seed=seed, competition=competition,
-            )  # fmt: skip
+        def check(made: Sealed) -> None:
             if competition is not None:
                 check_metric(competition, schema_from(made.configuration))
-            state = made.mechanism.start(first_noise(seed))
             warn_of_weak_promise(made.mechanism)  # before anything is recorded: warnings may be errors
             if made.configuration["training_rows"]:
                 file = folder / TRAINING_FILE
@@ -275,6 +270,14 @@ class Holdout:
                         file, label=label, mechanism=made.mechanism, apart=made.apart, brief=True, drawn_from=drawn_from
                     )
                 )
+
+        with new_folder(rows, name) as folder, progress("sealing"):
+            made = seal(
+                folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
+                choose=choose, declared=declared, most_rows=most_rows, equal_rows=equal_rows, again=again,
+                others=others, seed=seed, competition=competition, check=check,
+            )  # fmt: skip
+            state = made.mechanism.start(first_noise(seed))
             store = LedgerStore.open(url)
             try:
                 record = store.create(

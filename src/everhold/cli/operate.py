@@ -201,10 +201,19 @@ def _sealed(url: str) -> list[str]:
 
 def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[dict[str, Any]]:
     """The checks of one holdout."""
-    folder = rows / str(store.record(name).configuration.get("folder"))
+    from everhold.sealing.resealing import COMPARED_FILE, untold_matches
+
+    record = store.record(name)
+    folder = rows / str(record.configuration.get("folder"))
     wide = [path.name for path in (rows, folder, *folder.glob("*")) if path.exists() and path.stat().st_mode & _OTHERS]
     closed = f"open to others: {', '.join(wide)}; close them with chmod go-rwx" if wide else "for their owner alone"
     yield _check("permissions", not wide, closed, name)
+    if (same := untold_matches(rows, record)) is not None:
+        found = (
+            f"also sealed as {', '.join(map(repr, same))}, which the steward who sealed it was not told; two budgets "
+            f"do not add up: decide which one counts, then remove {COMPARED_FILE} from its private folder"
+        )
+        yield _check("rows sealed once", not same, found if same else "by comparison with all holdouts", name)
     result = verified(url, name, None)
     keyed = "seals" in result["checked"]
     yield _check("steward's key", keyed, "there, and the right one" if keyed else "missing or wrong: restore it", name)

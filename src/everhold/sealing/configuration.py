@@ -19,7 +19,7 @@ from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
@@ -49,7 +49,6 @@ def make_configuration(
     label: str | None,
     row_id: str | None,
     features: str,
-    same: Sequence[str],
     seed: int | None,
     competition: Competition | None = None,
 ) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def make_configuration(
         "mechanism": json.loads(json.dumps(mechanism.to_dict(), default=np.generic.item)),  # without NumPy's integers
         "dependence": mechanism.dependence.to_dict(),
         "public_key": key.public_key,
-        "sealed_before": list(same),
+        "sealed_before": [],  # until the rows were compared
         "seed": seed,
         **facts,
     }

@@ -92,6 +92,7 @@ def seal(
     others: Sequence[HoldoutRecord],
     seed: int | None,
     competition: Competition | None = None,
+    check: Callable[[Sealed], None] = lambda _: None,
 ) -> Sealed:
     """Seal rows in a new, private folder; whoever made it removes it if this fails.
 
@@ -111,6 +112,8 @@ def seal(
         others: All holdouts that the storage has.
         seed: For simulations only.
         competition: What is fixed of a competition, if it is one.
+        check: Called before the rows are compared with those of other holdouts, so that a request that fails for
+            another reason tells nothing about the comparison.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand, or are sealed already.
@@ -136,13 +139,16 @@ def seal(
             structure = stack.enter_context(FileStructure(folder, sealed))
         mechanism = choose(structure)
         apart = structure.apart()
+        configuration = make_configuration(
+            folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, seed=seed,
+            competition=competition,
+        )  # fmt: skip
+        made = Sealed(mechanism, key, configuration, apart)
+        check(made)
         same = same_rows(folder, sealed, others, staging=staging)
         if same and not again:
             raise sealed_already(same)
+        configuration["sealed_before"] = same
         if is_engine(holdout):
             check_still(holdout, sealed, key)
-    configuration = make_configuration(
-        folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, same=same, seed=seed,
-        competition=competition,
-    )  # fmt: skip
-    return Sealed(mechanism, key, configuration, apart)
+    return made

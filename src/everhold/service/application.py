@@ -84,6 +84,7 @@ def _add_doorkeepers(app: FastAPI, settings: Settings, people: People) -> None:
     state, sessions = app.state, Sessions(people)
     state.people, state.sessions, state.audit, state.metrics = people, sessions, AuditLog(people.records), Metrics()
     state.failures = Buckets(settings.failures_a_minute)
+    state.sealings = Buckets(settings.sealings_an_hour, period=3_600.0)
     app.add_middleware(Idempotency, keys=Keys(people.records))
     app.add_middleware(AtOnce)
     app.add_middleware(RateLimit, settings=settings)
