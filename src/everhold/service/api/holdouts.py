@@ -190,8 +190,10 @@ def one_more_sealing(request: Request, visitor: Steward) -> None:
     if wait := sealings.take(visitor.token):
         raise TooMany(
             f"too many sealings with one token, of which {sealings.size} are allowed in an hour; wait "
-            f"{math.ceil(wait)} seconds, or seal on the machine of the service with 'everhold create'; nothing was created", wait=wait,
-        )  # fmt: skip
+            f"{math.ceil(wait)} seconds, or seal on the machine of the service with 'everhold create'; nothing was "
+            "created",
+            wait=wait,
+        )
 
 
 @router.post(
