@@ -21,6 +21,7 @@ from everhold.service.api.contract import HoldoutName, Plain, Strict, body_of, r
 from everhold.service.audit import AuditLog, noted
 from everhold.service.limits import Buckets, TooMany
 from everhold.service.open_holdouts import Holdouts, OpenHoldouts
+from everhold.service.planners import check_network
 from everhold.service.uploads import Brought, Unusable
 from everhold.service.visitors import Forbidden, Role, Steward, Viewer, Visitor
 from everhold.wire.answers import told
@@ -102,6 +103,7 @@ class Settings(Strict):
 
     def arguments(self) -> dict[str, Any]:
         """As `Holdout.create` takes them."""
+        check_network(self.dependence)
         given = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
         return {**given, "dependence": None if self.dependence is None else dependence_from_dict(self.dependence)}
 
