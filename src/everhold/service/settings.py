@@ -37,7 +37,7 @@ class Settings:
     address: str = "http://127.0.0.1:8000"
     other_hosts: tuple[str, ...] = ()
     most_bytes: int = 2**30
-    most_bytes_in_memory: int = 2**26
+    most_bytes_in_memory: int = 2**22
     patience: float = 30.0
     slowest: int = 10_000
     requests_a_minute: int = 6_000

@@ -55,6 +55,8 @@ __all__ = ["router"]
 router = APIRouter(prefix="/holdouts/{name}", tags=["asking"])
 
 _MOST_AT_ONCE = 10_000
+_MOST_QUOTED, _MOST_ASKED = 100_000, 400_000  # characters of all expressions together; reading one takes 30 us
+_COUNTED_FOR_ONE = 20  # characters more for each of them
 _PREDICTED = {
     kind.name: [name for name in ("of", "training_predictions") if name == "of" or name in kind.details]
     for kind in KINDS if kind.form is Form.PREDICTIONS
@@ -131,8 +133,34 @@ def _check_predictions(written: Sequence[Any], holdout: Holdout, visitor: Visito
             left += [value for value in one.values() if isinstance(value, (dict, list))]
 
 
-def _questions(written: Sequence[Any], holdout: Holdout, visitor: Visitor, received: Received) -> list[Question[Any]]:
+def _check_expressions(written: Sequence[Any], most: int) -> None:
+    """Refuse expressions that are too long altogether, before one of them is read.
+
+    Raises:
+        QueryRejected: If they are. Nothing is charged.
+    """
+    found, left = 0, list(written)
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            found += len(one) + _COUNTED_FOR_ONE
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, dict):
+            predicted = _PREDICTED.get(str(one.get("kind")), ())
+            left += [value for name, value in one.items() if name not in predicted or isinstance(value, str)]
+    if found > most:
+        raise QueryRejected(
+            f"the expressions of the request are too long: {found:,} characters, with {_COUNTED_FOR_ONE} more for each "
+            f"of them; expected at most {most:,}; send shorter expressions, or fewer at once; nothing was charged"
+        )
+
+
+def _questions(
+    written: Sequence[Any], holdout: Holdout, visitor: Visitor, received: Received, *, most: int = _MOST_ASKED
+) -> list[Question[Any]]:  # fmt: skip
     _check_predictions(written, holdout, visitor)
+    _check_expressions(written, most)
     tables = received.tables(holdout.schema)
     with arguments_checked():
         return [question_from(one, holdout.schema, tables) for one in written]
@@ -155,7 +183,7 @@ def quote(name: HoldoutName, visitor: Analyst, holdouts: Holdouts, received: Bro
     holdout = holdouts.asked_by(name, visitor)
     question = None
     if asked.question is not None:
-        (question,) = _questions([asked.question], holdout, visitor, received)
+        (question,) = _questions([asked.question], holdout, visitor, received, most=_MOST_QUOTED)
     with warned_of() as warned:
         price = holdout.quote(question, guess=asked.guess, tolerance=asked.tolerance)
     return result(price, warned)

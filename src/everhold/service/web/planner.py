@@ -58,8 +58,9 @@ async def _planned(request: Request, planners: Planners, pictures: Any, wish: _W
         return {**shared, "fault": str(fault), "plan": None, "lines": [], "picture": None, "warned": []}
     notes, best = found["notes"], found["best"]
     every = [{**line, "note": notes[line["mechanism"]]} for line in found["plan"]["lines"]]
+    recommended = next(line for line in every if line["mechanism"] == best)
     sketch = Sketch(
-        "plan", f"Half-width against {_AGAINST[wish.against]}", _alt(next(line for line in every if line["mechanism"] == best), wish),
+        "plan", f"Half-width against {_AGAINST[wish.against]}", _alt(recommended, wish),
         "Every line is one way to answer; dashed lines are what published statements would promise.",
         lambda: {"against": wish.against, **asked},
     )  # fmt: skip
