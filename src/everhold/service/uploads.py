@@ -27,8 +27,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from everhold.errors import EverholdError
-from everhold.private_files import create_private, private_folder
 from everhold.mcp.server import count_values
+from everhold.private_files import create_private, private_folder
 from everhold.questions.untrusted_files import read_untrusted
 from everhold.sealing.storage import rows_folder
 from everhold.service.visitors import Viewer
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 Document = TypeVar("Document", bound=BaseModel)
 
 __all__ = [
-    "MOST_DOCUMENT", "MOST_VALUES", "MULTIPART", "Brought", "BroughtFile", "NotTaken", "Received", "TooLarge", "Unusable",
-    "document_of",
+    "MOST_DOCUMENT", "MOST_VALUES", "MULTIPART", "Brought", "BroughtFile", "NotTaken", "Received", "TooLarge",
+    "Unusable", "document_of",
 ]  # fmt: skip
 
 MULTIPART = "multipart/form-data"
