@@ -181,6 +181,8 @@ class _BodyCount:
             messages.append(await receive())
             body += messages[-1].get("body", b"")
             more = messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False)
+        if messages[-1]["type"] == "http.disconnect":
+            return
         if len(body) > _MOST_BYTES or count_values(body) > _MOST_VALUES:
             told = (
                 f"the request is too large; expected at most {_MOST_BYTES:,} bytes and {_MOST_VALUES:,} values; name a "

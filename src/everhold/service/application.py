@@ -67,7 +67,7 @@ def make_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(
         title="everhold", version=__version__, lifespan=lifespan, openapi_url=f"{API}/openapi.json", docs_url=None,
-        redoc_url=None,
+        redoc_url=None, redirect_slashes=False,  # its redirects go to http, also behind a proxy with TLS
     )  # fmt: skip
     app.state.settings, app.state.holdouts = settings, holdouts
     app.state.webhooks, app.state.sender = webhooks, sender

@@ -20,6 +20,7 @@ from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from everhold.display import csv_text
 from everhold.errors import EverholdError, QueryRejected
 from everhold.questions import KINDS, Form
 from everhold.service.api.contract import (
@@ -61,7 +62,6 @@ _PREDICTED = {
     kind.name: [name for name in ("of", "training_predictions") if name == "of" or name in kind.details]
     for kind in KINDS if kind.form is Form.PREDICTIONS
 }  # fmt: skip
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _ANSWER = {
     "result": "answer", "value": 0.2381, "low": 0.22, "high": 0.2566, "source": "holdout", "charged": 1,
     "remaining": {"questions": 997, "overfits": 9}, "question": "5a0c...", "repeated": False, "warnings": [],
@@ -316,13 +316,13 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """As CSV; a text that a spreadsheet would take for a formula has an apostrophe in front."""
     written, names = io.StringIO(), columns_of(rows) or ["sequence"]
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow(map(csv_text, names))
     writer.writerows([[_cell(row.get(name)) for name in names] for row in rows])
     return written.getvalue().encode()
 
 
 def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
+    return csv_text(value) if isinstance(value, str) else value
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
