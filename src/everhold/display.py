@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "BOUNDS", "LEAST_SHOWN", "Display", "Facts", "at_least", "at_most", "escaped", "flat", "html_bar", "html_record",
-    "html_sentences", "html_table", "left_in_words", "printable", "rounded", "text_table",
+    "BOUNDS", "LEAST_SHOWN", "Display", "Facts", "at_least", "at_most", "csv_text", "escaped", "flat", "html_bar",
+    "html_record", "html_sentences", "html_table", "left_in_words", "printable", "rounded", "text_table",
 ]  # fmt: skip
 
 LEAST_SHOWN = 1e-15
@@ -35,6 +35,7 @@ _HASH = re.compile("[0-9a-f]{64}")
 _SHORT_HASH = 12
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.:+\d]*")
 _SECONDS = len("2026-01-31T23:59:59")
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Display:
@@ -132,6 +133,26 @@ def flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def csv_text(text: str) -> str:
+    """A text for a cell of CSV; one that a spreadsheet would take for a formula gets an apostrophe in front.
+
+    Numbers stay as they are.
+
+    Examples:
+        >>> [csv_text(text) for text in ("=cmd|'/c calc'!A0", "-0.5", "delay > 15")]
+        ["'=cmd|'/c calc'!A0", '-0.5', 'delay > 15']
+    """
+    return f"'{text}" if text.startswith(_FORMULAS) and not _reads_as_number(text) else text
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text[-1] not in "\t\r"
 
 
 def printable(text: str) -> str:

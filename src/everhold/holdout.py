@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.ledger import Entry, HoldoutRecord
     from everhold.questions.preparation import Preparation
+    from everhold.sealing.create import Sealed
     from everhold.sealing.engines.base import Engine
     from everhold.sealing.reading import RowSource
 
@@ -282,15 +283,9 @@ class Holdout:
             check_worth(chosen, allow_vacuous=allow_vacuous)
             return chosen
 
-        with new_folder(rows, name) as folder, progress("sealing"):
-            made = seal(
-                folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
-                stratified=stratified, choose=choose, declared=declared, most_rows=most_rows, equal_rows=equal_rows,
-                again=again, others=others, seed=seed, competition=competition, classes=classes_declared,
-            )  # fmt: skip
+        def check(made: Sealed) -> None:
             if competition is not None:
                 check_metric(competition, schema_from(made.configuration))
-            state = made.mechanism.start(first_noise(seed))
             warn_of_weak_promise(made.mechanism)  # before anything is recorded: warnings may be errors
             if made.configuration["training_rows"]:
                 file = folder / TRAINING_FILE
@@ -303,6 +298,14 @@ class Holdout:
                 )
                 warn_of_dependence(found)
                 warn_of_whole_groups(made.whole_groups, found)
+
+        with new_folder(rows, name) as folder, progress("sealing"):
+            made = seal(
+                folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
+                stratified=stratified, choose=choose, declared=declared, most_rows=most_rows, equal_rows=equal_rows,
+                again=again, others=others, seed=seed, competition=competition, classes=classes_declared, check=check,
+            )  # fmt: skip
+            state = made.mechanism.start(first_noise(seed))
             store = LedgerStore.open(url)
             try:
                 record = store.create(

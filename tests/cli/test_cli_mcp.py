@@ -38,3 +38,21 @@ def test_a_missing_package_is_named(study, everhold, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     result = everhold("mcp", "--storage", "s.db", "--holdout", "flights", code=1)
     assert "pip install 'everhold[mcp]'" in result.stderr
+
+
+def test_an_agents_file_is_read_by_a_worker_without_the_key(tmp_path, monkeypatch):
+    """A file that names no reader in this process: DuckDB is not asked to open it here."""
+    from everhold.cli import mcp as command
+    from everhold.questions import prediction_files, untrusted_files
+    from everhold.values.base import Schema
+    from everhold.values.expressions import ColumnKind
+
+    path = tmp_path / "model.csv"
+    path.write_text("id,late\n1,0\n2,1\n")
+    columns = {"id": ColumnKind.NUMBER, "late": ColumnKind.NUMBER}
+    schema = Schema(2, 0, columns, label="late", label_kind="binary", row_id="id")
+    monkeypatch.setattr(prediction_files._Reading, "connected", None)  # in this process
+    asked, run = [], untrusted_files._run
+    monkeypatch.setattr(untrusted_files, "_run", lambda *task: asked.append(task) or run(*task))
+    assert command._read(path, schema).columns["late"].tolist() == [0, 1]
+    assert len(asked) == 1

@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from everhold.errors import QueryRejected
 from everhold.questions import untrusted_files as module
-from everhold.questions.prediction_files import Wanted
+from everhold.questions.prediction_files import Wanted, read_columns
 from everhold.questions.untrusted_files import read_untrusted
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
@@ -68,3 +69,27 @@ def test_the_worker_s_environment_holds_no_password(table, monkeypatch):
         read_untrusted(table, SCHEMA, name="model")
     assert "PATH" in str(refused.value)
     assert "TOKEN" not in str(refused.value)
+
+
+def test_a_wide_file_of_some_megabytes_does_not_occupy_a_reader(table):
+    names, line = ",".join(f"c{number}" for number in range(900)), ",".join(["2024-01-01"] * 900)
+    table.write_text("\n".join([names, *[line] * 770]))
+    assert table.stat().st_size > 7_600_000
+    with pytest.raises(QueryRejected, match="more than 100 columns"):
+        read_untrusted(table, SCHEMA, name="model")
+
+
+def test_a_hundred_columns_are_read_and_a_file_of_ones_own_may_have_more(table):
+    for count in (100, 101):
+        table.write_text(",".join(f"c{number}" for number in range(count)) + "\n" + ",".join(["1"] * count) + "\n")
+        assert len(read_columns(table, "csv", Wanted.of(SCHEMA), name="mine")) == count
+        if count == 100:
+            assert len(read_untrusted(table, SCHEMA, name="model").columns) == count
+        else:
+            with pytest.raises(QueryRejected, match="columns"):
+                read_untrusted(table, SCHEMA, name="model")
+
+
+@pytest.mark.parametrize(("rows", "seconds"), [(2, 20), (10_000_000, 220)])
+def test_the_time_of_a_reader_follows_the_rows_of_the_holdout(rows, seconds):
+    assert module._seconds(replace(Wanted.of(SCHEMA), rows=rows)) == seconds

@@ -6,10 +6,19 @@ import stat
 import tarfile
 
 import pytest
+import sqlalchemy as sa
 from holdout_samples import create, guess_and_check, rows
 
 from everhold import AuthError, Holdout, HoldoutRejected, IntegrityError
-from everhold.sealing.backup import backup, restore
+from everhold.ledger import LedgerStore
+from everhold.sealing.backup import _ACCESS, backup, restore
+from everhold.sealing.storage import storage_url
+from everhold.service.people import People
+from everhold.service.sessions import Sessions
+from everhold.service.tables import Records
+from everhold.service.visitors import Role
+from everhold.service.web.published import Publications
+from everhold.service.webhooks import WebhookStore
 
 
 @pytest.fixture
@@ -193,3 +202,47 @@ def test_an_older_archive_over_a_newer_one_is_told_from_the_newest(archive, tmp_
     restore(archive, storage)
     with Holdout.open(storage, "study") as study:
         assert "delay > 300" not in [row["asked"] for row in study.transcript().to_rows()]
+
+
+def access(storage):
+    """Rows of the tables that let somebody in, send something out or show something."""
+    with LedgerStore.open(storage_url(storage), create=False) as store, store.database.transaction() as connection:
+        found = {name: connection.execute(sa.text(f"SELECT count(*) FROM {name}")).scalar_one() for name in _ACCESS}
+    return {name for name, count in found.items() if count}
+
+
+@pytest.fixture
+def planted(archive, tmp_path):
+    """The same archive, into which somebody put a token, a session and a webhook of their own."""
+    source = tmp_path / "first" / "study.db"
+    with LedgerStore.open(storage_url(source)) as store:
+        people = People(Records(store.database))
+        made = people.make(Role.STEWARD, "mallory", by="test")
+        Sessions(people).open(made.token)
+        people.link(made.token.id)
+        WebhookStore(store.database).create(
+            "https://example.org/", events=["answer.released"], holdout=None, by="mallory"
+        )  # fmt: skip
+        Publications(Records(store.database)).put("study", public=True, by="mallory")
+    told = backup(source, tmp_path / "planted.tar")
+    return tmp_path / "planted.tar", made.secret, told
+
+
+def test_access_that_nothing_proves_is_left_out_of_what_is_restored(planted, empty):
+    altered, secret, _ = planted
+    told = restore(altered, empty)
+    assert told["left_out"] == {"tokens": 1, "webhooks": 1}
+    assert access(empty) == set()
+    with LedgerStore.open(storage_url(empty), create=False) as store:
+        assert People(Records(store.database)).recognise(secret) is None
+    with Holdout.open(empty, "study") as study:
+        assert len(study.transcript()) == 20
+
+
+def test_access_comes_back_where_the_operator_says_so(planted, empty):
+    altered, secret, _ = planted
+    told = restore(altered, empty, keep_access=True)
+    assert told["left_out"] == {}
+    assert access(empty) >= {"tokens", "sessions", "login_links", "webhooks", "published"}
+    with LedgerStore.open(storage_url(empty), create=False) as store:
+        assert People(Records(store.database)).recognise(secret) is not None

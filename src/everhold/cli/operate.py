@@ -12,7 +12,7 @@ import typer
 from everhold.cli.arguments import STORAGE_VARIABLE, FormatOption, address_of, storage_of
 from everhold.cli.failures import Misuse
 from everhold.cli.ledger import verified
-from everhold.cli.output import Format, show_list, show_record
+from everhold.cli.output import Format, note, show_list, show_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,11 +126,19 @@ def restore(
     archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="What 'everhold backup' wrote.")],
     storage: _Storage = None,
     form: FormatOption = Format.TABLE,
+    *,
+    keep_access: Annotated[
+        bool, typer.Option("--keep-access", help="Restore tokens, sessions, webhooks and public pages, too.")
+    ] = False,
 ) -> None:
     """Put an archive into an empty storage, after everything in it was checked.
 
     Example:
       everhold restore monday.tar "postgresql://steward@db/new?rows=/srv/new/rows"
+
+    Tokens, sessions, login links, webhooks and public pages cannot be checked, so
+    they are left out: make new ones. If nobody else can have written to the
+    archive, --keep-access restores them.
 
     What was answered after the backup is not in it, and whoever saw those answers
     knows more than the restored ledger does. If the private folders are still where
@@ -153,7 +161,11 @@ def restore(
     url = address_of(storage_of(storage))
     if not archive.is_file():
         raise Misuse(f"there is no file {str(archive)!r}; expected an archive of 'everhold backup'; check the path")
-    show_record(read(archive, url), form)
+    told = read(archive, url, keep_access=keep_access)
+    if any(told["left_out"].values()):
+        left = " and ".join(f"{count:,} {name}" for name, count in told["left_out"].items())
+        note(f"{left} were left out, because nothing in an archive proves who made them; make new ones")
+    show_record(told, form)
 
 
 def _checks(url: str) -> Iterator[dict[str, Any]]:
@@ -201,10 +213,19 @@ def _sealed(url: str) -> list[str]:
 
 def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[dict[str, Any]]:
     """The checks of one holdout."""
-    folder = rows / str(store.record(name).configuration.get("folder"))
+    from everhold.sealing.resealing import COMPARED_FILE, untold_matches
+
+    record = store.record(name)
+    folder = rows / str(record.configuration.get("folder"))
     wide = [path.name for path in (rows, folder, *folder.glob("*")) if path.exists() and path.stat().st_mode & _OTHERS]
     closed = f"open to others: {', '.join(wide)}; close them with chmod go-rwx" if wide else "for their owner alone"
     yield _check("permissions", not wide, closed, name)
+    if (same := untold_matches(rows, record)) is not None:
+        found = (
+            f"also sealed as {', '.join(map(repr, same))}, which the steward who sealed it was not told; two budgets "
+            f"do not add up: decide which one counts, then remove {COMPARED_FILE} from its private folder"
+        )
+        yield _check("rows sealed once", not same, found if same else "by comparison with all holdouts", name)
     result = verified(url, name, None)
     keyed = "seals" in result["checked"]
     yield _check("steward's key", keyed, "there, and the right one" if keyed else "missing or wrong: restore it", name)

@@ -13,7 +13,7 @@ import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from everhold.display import BOUNDS, flat, printable, rounded
+from everhold.display import BOUNDS, csv_text, flat, printable, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,15 +90,15 @@ def _print_json(document: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> No
 
 
 def _print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """One line for each row; what has parts of its own is JSON inside a cell."""
+    """One line for each row; what has parts of its own is JSON inside a cell, and no cell is a formula."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(csv_text, columns))
     writer.writerows([_csv_cell(row[name]) for name in columns] for row in rows)
 
 
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, str):
-        return printable(value)
+        return csv_text(printable(value))
     if isinstance(value, (bool, dict, list, tuple)):
         return json.dumps(value)
     return value

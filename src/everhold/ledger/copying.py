@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from everhold.ledger.database import Database
 
-__all__ = ["copy_tables", "own_tables"]
+__all__ = ["copy_tables", "count_rows", "own_tables"]
 
 _AT_ONCE = 500  # rows
 
@@ -23,6 +23,14 @@ def own_tables(database: Database) -> set[str]:
     """The names of the tables that the migrations make, seen in a new database."""
     with database.transaction() as connection, database_errors():
         return {*sa.inspect(connection).get_table_names()} - {VERSION_TABLE}
+
+
+def count_rows(database: Database, name: str) -> int:
+    """Number of rows of a table; 0 if it is not there."""
+    with database.transaction() as connection, database_errors():
+        if not sa.inspect(connection).has_table(name):
+            return 0
+        return int(connection.execute(sa.select(sa.func.count()).select_from(sa.table(name))).scalar_one())
 
 
 def copy_tables(

@@ -17,6 +17,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
 from pydantic import ValidationError
+from starlette.responses import JSONResponse
 
 from everhold.arguments import brief
 from everhold.errors import EverholdError
@@ -29,16 +30,18 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp_types import CallToolResult, InputRequiredResult
     from starlette.applications import Starlette
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from everhold.holdout import Holdout
     from everhold.mcp.candidates import PredictionsFolder
 
-__all__ = ["LOOPBACK", "http_app", "listening", "make_server", "serve_http", "serve_stdio"]
+__all__ = ["LOOPBACK", "count_values", "http_app", "listening", "make_server", "serve_http", "serve_stdio"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Hosts that nobody reaches from another machine."""
 
-_MOST_BYTES = 2**26  # of a request: predictions for some million rows
+_MOST_BYTES = 2**22  # of a request: predictions for some hundred thousand rows
+_MOST_VALUES = 400_000
 _UNEXPECTED = (
     "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
     "charged is in the ledger; call status, and ask the same again: what was answered already is free"
@@ -141,10 +144,59 @@ def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = (
     Raises:
         ValueError: If others could reach the address and nobody said under which names.
     """
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         stateless_http=True, json_response=True, host=host, max_request_body_size=_MOST_BYTES,
         transport_security=_security(host, allowed_hosts),
     )  # fmt: skip
+    app.add_middleware(_BodyCount)
+    return app
+
+
+def count_values(written: bytes) -> int:
+    """Upper bound on the values of a JSON document, at the cost of looking at its bytes.
+
+    An object of Python takes up to fifty times the bytes that stand for it, so values are counted before they are made.
+    """
+    return 1 + sum(map(written.count, (b",", b"[", b"{")))
+
+
+class _BodyCount:
+    """Refuses a body of too many bytes or values before it becomes objects.
+
+    Args:
+        app: What comes after it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.app(scope, receive, send)
+            return
+        messages: list[Message] = []
+        body, more = b"", True
+        while more and len(body) <= _MOST_BYTES:
+            messages.append(await receive())
+            body += messages[-1].get("body", b"")
+            more = messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False)
+        if messages[-1]["type"] == "http.disconnect":
+            return
+        if len(body) > _MOST_BYTES or count_values(body) > _MOST_VALUES:
+            told = (
+                f"the request is too large; expected at most {_MOST_BYTES:,} bytes and {_MOST_VALUES:,} values; name a "
+                f"file of predictions instead, or send it to the HTTP API; {_FREE}"
+            )
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": told}}
+            await JSONResponse(error, 413, {"connection": "close"})(scope, receive, send)
+            return
+        messages.reverse()
+
+        async def again() -> Message:
+            return messages.pop() if messages else await receive()
+
+        await self.app(scope, again, send)
 
 
 def listening(host: str, port: int) -> socket.socket:

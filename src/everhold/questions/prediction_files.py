@@ -31,6 +31,7 @@ CSV, TSV, PARQUET, ARROW = "csv", "tsv", "parquet", "arrow"
 
 _LEAST_BYTES = 10_000_000  # no file is too large below
 _MOST_COLUMNS = 1_000
+_LINES_FOR_NAMES = 20  # of a file of text; its types are told from all lines
 _MOST_CELLS = 2**22  # that are written to a Parquet file at once
 _LEAST_GROUP = 2_048  # lines of a Parquet file that are written at once, however many columns it has
 _MOST_OF_A_LINE = 10_000  # bytes of a prediction with its id, on average
@@ -48,6 +49,7 @@ class Wanted:
         row_id: Name of the column of row ids; None where rows have none.
         ids_are_text: Whether ids are read as they are written.
         labels_are_text: Whether all else is.
+        most_columns: More columns than this are no predictions.
     """
 
     rows: int
@@ -55,6 +57,7 @@ class Wanted:
     row_id: str | None
     ids_are_text: bool
     labels_are_text: bool
+    most_columns: int = _MOST_COLUMNS
 
     @classmethod
     def of(cls, schema: Schema) -> Wanted:
@@ -239,8 +242,10 @@ class _Reading:
         return self._written_relation(connection, pattern)
 
     def _written_relation(self, connection: duckdb.DuckDBPyConnection, pattern: str) -> duckdb.DuckDBPyRelation:
-        written: dict[str, Any] = {"header": True, "delimiter": _DELIMITERS[self.form], "sample_size": -1}
-        text = self.wanted.as_text(connection.read_csv(pattern, all_varchar=True, **written).columns)
+        written: dict[str, Any] = {"header": True, "delimiter": _DELIMITERS[self.form]}
+        names = connection.read_csv(pattern, all_varchar=True, sample_size=_LINES_FOR_NAMES, **written).columns
+        text = self.wanted.as_text(names)
+        written["sample_size"] = -1
         return connection.read_csv(pattern, dtype=text, **written) if text else connection.read_csv(pattern, **written)
 
     def write_parquet(self, into: Path) -> None:
@@ -307,9 +312,9 @@ class _Reading:
             )
 
     def _check_columns(self, count: int) -> None:
-        if count > _MOST_COLUMNS:
+        if count > (most := self.wanted.most_columns):
             raise _rejected(
-                f"{self.name} has more than {_MOST_COLUMNS:,} columns", "expected row ids and one column of predictions"
+                f"{self.name} has more than {most:,} columns", "expected row ids and one column of predictions"
             )
 
     def _check_lines(self, count: int) -> None:

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["read_untrusted"]
 
-_SECONDS = 60
+_SECONDS = 20  # of processor time, and one more for each `_LINES_A_SECOND`
+_LINES_A_SECOND = 100_000
+_SLOWER = 3  # seconds on a clock for each of them: the machine may be busy
+_MOST_COLUMNS = 100
 _MEMORY = 3 * 2**30  # address space of Python with the engines, which take far less than they reserve
 _MEMORY_OF_A_LINE = 2**12  # with a few columns, as objects of Python
 _LONGEST_MESSAGE = 1_000
@@ -57,10 +60,10 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
         QueryRejected: If it cannot be read within the limits; nobody has looked at the sealed rows.
     """
     found = path.with_name(f"{path.name}.read")
-    wanted = Wanted.of(schema)
+    wanted = replace(Wanted.of(schema), most_columns=_MOST_COLUMNS)
     task = {"path": str(path), "into": str(found), "name": name, "wanted": asdict(wanted)}
     with _AT_ONCE:
-        _run(task, name)
+        _run(task, name, _SLOWER * _seconds(wanted))
     try:
         said = json.loads(found.read_bytes())
     except (OSError, ValueError):
@@ -72,13 +75,18 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
     return PredictionTable({column: _array(listed) for column, listed in said["columns"].items()}, name=name)
 
 
-def _run(task: dict[str, Any], name: str) -> None:
+def _seconds(wanted: Wanted) -> int:
+    """Processor time for reading a file."""
+    return _SECONDS + wanted.most_lines // _LINES_A_SECOND
+
+
+def _run(task: dict[str, Any], name: str, seconds: int) -> None:
     environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
     environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
     try:
         subprocess.run(
             [sys.executable, "-P", "-c", _START], input=json.dumps(task).encode(), env=environment, check=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=2 * _SECONDS,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=seconds,
         )  # fmt: skip
     except (subprocess.SubprocessError, OSError):
         raise _unreadable(name) from None
@@ -113,7 +121,7 @@ def _limit(wanted: Wanted) -> None:
 
     limits = {
         resource.RLIMIT_AS: _MEMORY + _MEMORY_OF_A_LINE * wanted.most_lines,
-        resource.RLIMIT_CPU: _SECONDS,
+        resource.RLIMIT_CPU: _seconds(wanted),
         resource.RLIMIT_FSIZE: 4 * wanted.most_bytes,
         resource.RLIMIT_CORE: 0,
     }

@@ -3,6 +3,9 @@
 The archive is a plain tar file: the ledger as an SQLite file, whatever its database is, and the private folders with
 sealed rows, keys and newest heads. It is as secret as they are. Rows that stay in an engine are not in it, and what is
 returned says so.
+
+The ledger in an archive is checked, entry by entry. What a service keeps beside it cannot be: whoever altered the
+archive may have put a token of their own there. So access does not come back by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.copying import copy_tables, own_tables
+from everhold.ledger.copying import copy_tables, count_rows, own_tables
 from everhold.ledger.head_file import HEAD_FILE, HeadFile
 from everhold.private_files import create_private, private_folder
 from everhold.progress import progress
@@ -41,6 +44,11 @@ _ROWS = "rows"
 _UNSETTLED = ".new"  # ends the name of a file that is being written
 _FILES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OPEN_TO_OWNER = 0o600
+_ACCESS = frozenset({
+    "tokens", "sessions", "login_links", "idempotency", "webhooks", "webhook_cursors", "webhook_deliveries",
+    "published",
+})  # fmt: skip
+"""Tables of a service that let somebody in, send something out or show something to everybody."""
 
 
 def backup(storage: str | Path, archive: Path) -> dict[str, Any]:
@@ -126,7 +134,7 @@ def _pack(tar: tarfile.TarFile, ledger: Path, rows: Path, records: list[HoldoutR
     return len(found)
 
 
-def restore(archive: Path, storage: str | Path) -> dict[str, Any]:
+def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) -> dict[str, Any]:
     """Put what `backup` wrote into an empty storage, after everything in it was checked.
 
     A private folder that is there already stays as it is: its newest head knows what was answered since the backup.
@@ -134,10 +142,13 @@ def restore(archive: Path, storage: str | Path) -> dict[str, Any]:
     Args:
         archive: The file; whoever made it is not trusted.
         storage: URL or path of the storage, of either kind.
+        keep_access: Whether tokens, sessions, login links, webhooks, public pages and answers kept for an
+            ``Idempotency-Key`` come back, too. None of them can be checked.
 
     Returns:
-        ``{"storage", "holdouts", "kept"}``; the last are holdouts whose folders were there. ``"without_rows"`` as for
-        `backup`: their rows are looked at when they are opened.
+        ``{"storage", "holdouts", "kept", "left_out"}``; ``kept`` are holdouts whose folders were there, ``left_out``
+        has the number of tokens and webhooks that did not come back. ``"without_rows"`` as for `backup`: their rows
+        are looked at when they are opened.
 
     Raises:
         HoldoutRejected: If the storage holds something already, or the file is no archive of everhold.
@@ -160,11 +171,13 @@ def restore(archive: Path, storage: str | Path) -> dict[str, Any]:
                 for done, record in enumerate(records, 1):
                     _check(copy, record, room / _ROWS)
                     line(done)
+            left_out = frozenset[str]() if keep_access else _ACCESS
+            counts = {name: count_rows(copy.database, name) for name in ("tokens", "webhooks") if name in left_out}
             with LedgerStore.open(url) as store, LedgerStore.open(f"sqlite:///{room / 'new.db'}") as new:
                 moved: list[Path] = []
                 try:
                     copy_tables(
-                        copy.database, store.database, own_tables(new.database),
+                        copy.database, store.database, own_tables(new.database) - left_out,
                         then=lambda: _move(records, room / _ROWS, rows, moved),
                     )  # fmt: skip
                 except BaseException:
@@ -174,7 +187,7 @@ def restore(archive: Path, storage: str | Path) -> dict[str, Any]:
                 shown = store.database.shown
     kept = [record.name for record in records if rows / record.configuration["folder"] not in moved]
     names = [record.name for record in records]
-    return {"storage": shown, "holdouts": names, "kept": kept, **_without_rows(records)}
+    return {"storage": shown, "holdouts": names, "kept": kept, "left_out": counts, **_without_rows(records)}
 
 
 def _unpack(archive: Path, room: Path) -> None:

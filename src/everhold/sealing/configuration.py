@@ -19,7 +19,7 @@ from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
@@ -50,7 +50,6 @@ def make_configuration(
     row_id: str | None,
     features: str,
     stratified: str | None,
-    same: Sequence[str],
     seed: int | None,
     competition: Competition | None = None,
     whole_groups: Sequence[str] = (),
@@ -86,7 +85,7 @@ def make_configuration(
         "mechanism": json.loads(json.dumps(mechanism.to_dict(), default=np.generic.item)),  # without NumPy's integers
         "dependence": mechanism.dependence.to_dict(),
         "public_key": key.public_key,
-        "sealed_before": list(same),
+        "sealed_before": [],  # until the rows were compared
         "seed": seed,
         **facts,
     }

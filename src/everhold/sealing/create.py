@@ -98,6 +98,7 @@ def seal(
     seed: int | None,
     competition: Competition | None = None,
     classes: Classes | None = None,
+    check: Callable[[Sealed], None] = lambda _: None,
 ) -> Sealed:
     """Seal rows in a new, private folder; whoever made it removes it if this fails.
 
@@ -119,6 +120,8 @@ def seal(
         seed: For simulations only.
         competition: What is fixed of a competition, if it is one.
         classes: As for `seal_rows`.
+        check: Called before the rows are compared with those of other holdouts, so that a request that fails for
+            another reason tells nothing about the comparison.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand, or are sealed already.
@@ -147,14 +150,17 @@ def seal(
         apart = structure.apart()
         named = [name for name in apart if name not in (label, row_id)]
         whole = structure.whole_groups(named, mechanism.dependence.sorting_columns)
+        check_stratified(stratified, columns=sealed.columns, label=label, features=features, mechanism=mechanism)
+        configuration = make_configuration(
+            folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, stratified=stratified,
+            seed=seed, competition=competition, whole_groups=whole,
+        )  # fmt: skip
+        made = Sealed(mechanism, key, configuration, apart, whole)
+        check(made)
         same = same_rows(folder, sealed, others, staging=staging)
         if same and not again:
             raise sealed_already(same)
+        configuration["sealed_before"] = same
         if is_engine(holdout):
             check_still(holdout, sealed, key)
-    check_stratified(stratified, columns=sealed.columns, label=label, features=features, mechanism=mechanism)
-    configuration = make_configuration(
-        folder, sealed, mechanism, key, label=label, row_id=row_id, features=features, stratified=stratified, same=same,
-        seed=seed, competition=competition, whole_groups=whole,
-    )  # fmt: skip
-    return Sealed(mechanism, key, configuration, apart, whole)
+    return made

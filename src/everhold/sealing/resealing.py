@@ -7,6 +7,9 @@ be compared; without it nothing can be told from them.
 Of a table that stays in an engine there is such a picture where it is short enough to be looked at whole. A longer one
 is known by what its engine says of its contents: found is the same table, or a copy in an engine of the same kind, in
 any order of the rows; not the same rows in a file or in an engine of another kind, nor most of them.
+
+A refusal tells whether guessed rows are right. So a steward of some holdouts only (`Sealer`) is told nothing about the
+others. What the comparison found there is kept in a private file, whatever it is, for the stewards of the storage.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ import json
 import math
 import os
 import secrets
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -32,7 +37,7 @@ from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.sql import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -40,9 +45,14 @@ if TYPE_CHECKING:
     from everhold.sealing.files import SealedFiles
     from everhold.sealing.staging import Staging
 
-__all__ = ["CONTENT_FILE", "Content", "also_sealed_as", "same_rows", "sealed_already"]
+__all__ = [
+    "COMPARED_FILE", "CONTENT_FILE", "Content", "Sealer", "also_sealed_as", "same_rows", "sealed_already",
+    "sealing_for", "untold_matches",
+]  # fmt: skip
 
 CONTENT_FILE = "content.json"
+COMPARED_FILE = "compared.json"
+"""Outcome of the comparison for a limited steward: the token that sealed, and the matches it was not told."""
 
 _ENGINE = f"{duckdb.__version__}, streamed"
 _COUNTED = 2**16  # different rows that are counted; of more a random share, by the least of their hashes
@@ -51,6 +61,32 @@ _LEAST_COMMON = 16  # of the sketch; fewer say nothing
 _MOSTLY = 0.5  # share of the rows of one table that are in the other
 _DISTINCT = 0.9  # share of different rows: then two samples of one population share a fifth of their rows at most
 _CHANCE = math.log(1e-9)  # that two samples hold the same rows, each as often
+_LEAST_TOLD = 1_000  # rows; a match of a smaller table tells whether a few guessed rows are right
+_LEAST_SHARE_TOLD = 0.5  # of the other table's rows
+_SEALER: ContextVar[Sealer | None] = ContextVar("everhold_sealer", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealer:
+    """Steward of some holdouts of a storage, on whose behalf rows are sealed.
+
+    Attributes:
+        token: Public part of the token; holdouts that were sealed with it hold rows that its holder knows.
+        holdouts: Names of the holdouts that the steward may see.
+    """
+
+    token: str
+    holdouts: frozenset[str]
+
+
+@contextmanager
+def sealing_for(sealer: Sealer | None) -> Iterator[None]:
+    """Context in which rows are sealed on behalf of a limited steward; None for a steward of the whole storage."""
+    before = _SEALER.set(sealer)
+    try:
+        yield
+    finally:
+        _SEALER.reset(before)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -169,17 +205,23 @@ class Content:
         """
         if self.key != other.key:
             return False
-        if self.digest == other.digest or (self.table is not None and self.table == other.table):
-            return True
-        if min(self.distinct / self.rows, other.distinct / other.rows) < _DISTINCT:
-            return False
+        # No early return below: the duration must not tell which of the two conditions holds.
+        equal = self.digest == other.digest or (self.table is not None and self.table == other.table)
         least = sorted({*self.sketch, *other.sketch})[:_SKETCH]
         common = len({*self.sketch} & {*other.sketch} & {*least})
-        if common < _LEAST_COMMON:
-            return False
-        shared = common / len(least)  # of all different rows of both
+        shared = common / max(len(least), 1)  # of all different rows of both
         in_both = shared * (self.distinct + other.distinct) / (1.0 + shared)
-        return in_both >= _MOSTLY * min(self.distinct, other.distinct)
+        mostly_different = min(self.distinct / self.rows, other.distinct / other.rows) >= _DISTINCT
+        enough = common >= _LEAST_COMMON and in_both >= _MOSTLY * min(self.distinct, other.distinct)
+        return equal or (mostly_different and enough)
+
+    def is_told_about(self, other: Content) -> bool:
+        """Whether a match with another table may be told to a steward who perhaps does not know the other's rows.
+
+        Then a match takes at least 500 of the other table's rows, and a quarter of them; a small table or a much
+        smaller one would be a test of a few guessed rows.
+        """
+        return self.rows >= _LEAST_TOLD and self.distinct >= _LEAST_SHARE_TOLD * other.distinct
 
 
 def _as_value(name: str, kind: ColumnKind) -> str:
@@ -197,6 +239,9 @@ def same_rows(
 ) -> list[str]:
     """Names of the holdouts of a storage that hold the rows in a folder, or most of them; keeps what they look like.
 
+    On behalf of a limited steward the list has no holdouts that this steward may not see. Matches with them go to
+    `COMPARED_FILE`, which is written in any case.
+
     Args:
         folder: Private folder of the rows that are being sealed.
         sealed: What was written there.
@@ -213,7 +258,53 @@ def same_rows(
     keys: list[str | None] = [*{content.key for content in known.values()}]  # hardly ever more than one
     mine = [picture(key) for key in keys or [None]]
     mine[0].save(folder)
-    return [name for name, content in known.items() if any(content.resembles(each) for each in mine)]
+    same = [name for name, content in known.items() if any(content.resembles(each) for each in mine)]
+    sealer = _SEALER.get()
+    if sealer is None:
+        return same
+    told = {
+        other.name
+        for other in others
+        if other.name in sealer.holdouts and other.name in known
+        and (mine[0].is_told_about(known[other.name]) or _sealed_with(folder.parent, other) == sealer.token)
+    }  # fmt: skip
+    _write_compared(folder, sealer, [name for name in same if name not in told])
+    return [name for name in same if name in told]
+
+
+def _write_compared(folder: Path, sealer: Sealer, untold: list[str]) -> None:
+    with os.fdopen(create_private(folder / COMPARED_FILE, mode=0o400), "w") as file:
+        json.dump({"token": sealer.token, "same_rows": untold}, file)
+
+
+def _compared(folder: Path) -> dict[str, Any]:
+    """What `COMPARED_FILE` says; nothing if there is none."""
+    try:
+        found = json.loads((folder / COMPARED_FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _sealed_with(parent: Path, other: HoldoutRecord) -> str | None:
+    """Public part of the limited token that sealed a holdout; None if it was none."""
+    named = str(other.configuration.get("folder"))
+    return _compared(parent / named).get("token") if is_folder_name(named) else None
+
+
+def untold_matches(rows: Path, record: HoldoutRecord) -> list[str] | None:
+    """Holdouts with the same rows of which the limited steward who sealed this one was told nothing.
+
+    Args:
+        rows: Folder with the rows of all holdouts of the storage.
+        record: The holdout.
+
+    Returns:
+        Their names, for stewards of the whole storage alone; None if no limited steward sealed it.
+    """
+    named = str(record.configuration.get("folder"))
+    found = _compared(rows / named) if is_folder_name(named) else {}
+    return [str(name) for name in found.get("same_rows", [])] if found else None
 
 
 def _content(parent: Path, other: HoldoutRecord) -> Content | None:

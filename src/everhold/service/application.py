@@ -21,6 +21,7 @@ from everhold.service.mcp import Agents
 from everhold.service.metrics import Metrics
 from everhold.service.open_holdouts import OpenHoldouts
 from everhold.service.people import People
+from everhold.service.planners import Planners
 from everhold.service.problems import Problems, add_problems
 from everhold.service.recognition import Recognition
 from everhold.service.sessions import Sessions
@@ -58,16 +59,19 @@ def make_app(settings: Settings) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         worker = WebhookWorker(webhooks, holdouts, sender=sender)
+        app.state.planners.start()
         with contextlib.closing(store), contextlib.closing(holdouts), contextlib.closing(app.state.pictures), worker:
             async with agents.running():
                 yield
+                app.state.planners.stop()
 
     app = FastAPI(
         title="everhold", version=__version__, lifespan=lifespan, openapi_url=f"{API}/openapi.json", docs_url=None,
-        redoc_url=None,
+        redoc_url=None, redirect_slashes=False,  # its redirects go to http, also behind a proxy with TLS
     )  # fmt: skip
     app.state.settings, app.state.holdouts = settings, holdouts
     app.state.webhooks, app.state.sender = webhooks, sender
+    app.state.planners = Planners()
     _add_doorkeepers(app, settings, People(Records(store.database)))
     add_problems(app)
     for router in ROUTERS:
@@ -84,6 +88,7 @@ def _add_doorkeepers(app: FastAPI, settings: Settings, people: People) -> None:
     state, sessions = app.state, Sessions(people)
     state.people, state.sessions, state.audit, state.metrics = people, sessions, AuditLog(people.records), Metrics()
     state.failures = Buckets(settings.failures_a_minute)
+    state.sealings = Buckets(settings.sealings_an_hour, period=3_600.0)
     app.add_middleware(Idempotency, keys=Keys(people.records))
     app.add_middleware(AtOnce)
     app.add_middleware(RateLimit, settings=settings)

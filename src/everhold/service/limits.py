@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
 
+from everhold.errors import EverholdError
 from everhold.service.problems import problem
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from everhold.service.settings import Settings
 
-__all__ = ["AtOnce", "BodyLimit", "Buckets", "HostCheck", "RateLimit", "client_of", "too_many"]
+__all__ = ["AtOnce", "BodyLimit", "Buckets", "HostCheck", "RateLimit", "TooMany", "client_of", "too_many"]
 
 PROBES = ("/healthz", "/readyz")
 """Asked by whatever watches the process, under any name."""
@@ -39,12 +40,23 @@ _MOST_WAITING = 100
 _FREE = "nothing was changed or charged"
 
 
+class TooMany(EverholdError):
+    """Too many requests, too much work at once, or no room for more. Nothing was changed or charged.
+
+    Its data has `wait`, the seconds until the next try.
+    """
+
+    exit_code = 6
+    http_status = 429
+
+
 class Buckets:
-    """Token buckets, one for each name: full at first, refilled within a minute.
+    """Token buckets, one for each name: full at first, refilled within a period.
 
     Args:
         size: Of each; 0 for one without end.
         clock: Seconds that never go back.
+        period: Seconds in which an empty one is filled.
 
     Examples:
         >>> buckets = Buckets(2, clock=lambda: 0.0)
@@ -54,14 +66,14 @@ class Buckets:
         0.0
     """
 
-    def __init__(self, size: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.size, self._clock = size, clock
+    def __init__(self, size: int, clock: Callable[[], float] = time.monotonic, *, period: float = _MINUTE) -> None:
+        self.size, self._clock, self._period = size, clock, period
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str) -> float:
         """Take one; returns 0, or if there is none the seconds until there is."""
         level, moment = self._level(name), self._clock()
-        wait = 0.0 if level >= 1 or not self.size else (1 - level) * _MINUTE / self.size
+        wait = 0.0 if level >= 1 or not self.size else (1 - level) * self._period / self.size
         self._levels[name] = (level if wait else level - 1, moment)
         self._levels.move_to_end(name)
         while len(self._levels) > _MOST_BUCKETS:  # the longest unused, which are full again or nearly so
@@ -74,7 +86,7 @@ class Buckets:
 
     def _level(self, name: str) -> float:
         level, moment = self._levels.get(name, (float(self.size), 0.0))
-        return min(self.size, level + max(0.0, self._clock() - moment) * self.size / _MINUTE)
+        return min(self.size, level + max(0.0, self._clock() - moment) * self.size / self._period)
 
 
 class HostCheck:

@@ -12,10 +12,12 @@ from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
+from starlette.requests import ClientDisconnect
 
 from everhold.service.audit import noted
 from everhold.service.limits import Buckets, client_of, too_many
 from everhold.service.sessions import Sessions, cookie_name, give_cookie, take_cookie
+from everhold.service.uploads import Unusable
 from everhold.service.web.rendering import page
 
 if TYPE_CHECKING:
@@ -71,6 +73,8 @@ async def _token(request: Request) -> str:
         fields = dict(parse_qsl((await request.body()).decode("ascii"), max_num_fields=_MOST_FIELDS))
     except ValueError:
         return ""
+    except ClientDisconnect:
+        raise Unusable("the body ended early; send it again; nothing was changed") from None
     return fields.get("token", "").strip()[:_LONGEST]
 
 

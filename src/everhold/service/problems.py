@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,8 @@ def _own(request: Request, fault: Exception) -> JSONResponse:
         response.headers["WWW-Authenticate"] = "Bearer"
     if fault.http_status == 503:
         response.headers["Retry-After"] = str(_RETRY)
+    if fault.http_status == 429 and "wait" in fault.data:
+        response.headers["Retry-After"] = str(max(1, math.ceil(fault.data["wait"])))
     return response
 
 

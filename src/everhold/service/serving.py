@@ -1,12 +1,17 @@
 """The service as a process: where it listens, what it writes down, and how it ends.
 
-At SIGTERM or SIGINT it takes no new connection, finishes the requests that are under way, and closes the holdouts. A
-second process on the same storage is welcome: the database decides between them.
+At SIGTERM or SIGINT it takes no new connection, ends plans, finishes the other requests that are under way, and closes
+the holdouts. Work that has not ended by then ends with the process, which loses nothing: an answer is committed before
+it leaves. A second process on the same storage is welcome: the database decides between them.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -27,6 +32,9 @@ from everhold.service.visitors import Role
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import uvicorn
+
+    from everhold.service.planners import Planners
 
 __all__ = [
     "AuditLog",
@@ -43,6 +51,8 @@ __all__ = [
 
 _ROOT_DAYS = 0.5
 _FINISH = 30  # seconds for requests that are under way
+_POLL = 0.1
+_LEAVE = 3.0  # seconds for threads that work for a client that is no longer there
 _MOST_AT_ONCE = 1_000  # connections; more are told to come again
 
 
@@ -112,11 +122,17 @@ def listen(
         )  # fmt: skip
         started(settings.address)
         before = [signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGINT)]
+        others = {*threading.enumerate()}
+        server = uvicorn.Server(config)
+        ending = threading.Thread(target=_end_plans, args=(server, app.state.planners), daemon=True)
+        ending.start()
         try:
-            uvicorn.Server(config).run(sockets=[taken])
+            server.run(sockets=[taken])
         finally:
+            server.should_exit = True
             for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
                 signal.signal(number, handler)
+        _leave(others)
 
 
 def people_of(storage: str, *, create: bool = True) -> People:
@@ -139,6 +155,25 @@ def root_link(settings: Settings, people: People) -> str:
     """
     made = people.make(Role.STEWARD, "root", days=_ROOT_DAYS, by="everhold serve --root")
     return f"{settings.address.rstrip('/')}/login/{people.link(made.token.id)}"
+
+
+def _end_plans(server: uvicorn.Server, planners: Planners) -> None:
+    """End plans as soon as the process is told to stop: requests that wait for them would delay it."""
+    while not server.should_exit:
+        time.sleep(_POLL)
+    planners.stop()
+
+
+def _leave(others: set[threading.Thread]) -> None:
+    """End the process if threads go on that were started meanwhile: they cannot be stopped, and nobody waits."""
+    until = time.monotonic() + _LEAVE
+    for thread in {*threading.enumerate()} - others:
+        if not thread.daemon:
+            thread.join(max(0.0, until - time.monotonic()))
+    if any(thread.is_alive() and not thread.daemon for thread in {*threading.enumerate()} - others):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _ended(*_: object) -> None:

@@ -25,6 +25,7 @@ class Settings:
         requests_a_minute: Of one token; 0 for as many as it likes. So many may come at once.
         strangers_a_minute: The same for each client address that comes without a token or session.
         failures_a_minute: Wrong tokens from one client address, until whoever sends more is told to come later.
+        sealings_an_hour: Of one token, whether or not they succeed; 0 for as many as it likes.
         answers_wait_for: Seconds; answers of unsafe methods leave at a multiple of this, counted from their request, so
             that the time which they took tells less. 0 for at once.
         open_metrics: Whether `/metrics` is told to this machine without a token. Not behind a proxy on this machine,
@@ -36,12 +37,13 @@ class Settings:
     address: str = "http://127.0.0.1:8000"
     other_hosts: tuple[str, ...] = ()
     most_bytes: int = 2**30
-    most_bytes_in_memory: int = 2**26
+    most_bytes_in_memory: int = 2**22
     patience: float = 30.0
     slowest: int = 10_000
     requests_a_minute: int = 6_000
     strangers_a_minute: int = 600
     failures_a_minute: int = 20
+    sealings_an_hour: int = 20
     answers_wait_for: float = 0.01
     open_metrics: bool = False
     internal_webhooks: bool = False

@@ -27,6 +27,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from everhold.errors import EverholdError
+from everhold.mcp.server import count_values
 from everhold.private_files import create_private, private_folder
 from everhold.questions.untrusted_files import read_untrusted
 from everhold.sealing.storage import rows_folder
@@ -39,16 +40,20 @@ if TYPE_CHECKING:
 Document = TypeVar("Document", bound=BaseModel)
 
 __all__ = [
-    "MOST_DOCUMENT", "MULTIPART", "Brought", "BroughtFile", "NotTaken", "Received", "TooLarge", "Unusable",
-    "document_of",
+    "MOST_DOCUMENT", "MOST_VALUES", "MULTIPART", "Brought", "BroughtFile", "NotTaken", "Received", "TooLarge",
+    "Unusable", "document_of",
 ]  # fmt: skip
 
 MULTIPART = "multipart/form-data"
-MOST_DOCUMENT = 2**24
+MOST_DOCUMENT = 2**20
 """Bytes of a JSON document, and of all text fields of a form together."""
 
-_MOST_OF_A_WISH = 2**20
+MOST_VALUES = 200_000
+"""Values of a JSON document, counted by its commas and brackets before any of them becomes an object."""
+
+_MOST_OF_A_CERTIFICATE = 2**22
 _DOCUMENT = "request"
+_AS_A_FILE = "; send predictions as a file in a form, or fewer questions"
 _MOST_PARTS = 64
 _MOST_OF_A_HEADER = 2**12
 _AS_IT_IS = "expected it as it is, without the header Content-Encoding"
@@ -108,7 +113,7 @@ class Received:
                 return self.texts[name]
             if name in self.files:  # a form may send any part as a file
                 if self.files[name].stat().st_size > MOST_DOCUMENT:
-                    raise _too_large(f"the part {name!r}", MOST_DOCUMENT)
+                    raise _too_large(f"the part {name!r}", MOST_DOCUMENT, instead=_AS_A_FILE)
                 return self.files[name].read_bytes()
         return b"{}"
 
@@ -134,6 +139,8 @@ class Received:
 
 
 def _document(model: type[Document], written: bytes) -> Document:
+    if count_values(written) > MOST_VALUES:
+        raise _too_large("a JSON document", MOST_VALUES, of="values", instead=_AS_A_FILE)
     try:
         return model.model_validate_json(written)
     except ValidationError as fault:
@@ -209,7 +216,7 @@ class _Whole:
     def write(self, chunk: bytes) -> None:
         """Take a piece."""
         if len(self._content) + len(chunk) > self._most:
-            raise _too_large("a JSON document", self._most)
+            raise _too_large("a JSON document", self._most, instead=_AS_A_FILE)
         self._content += chunk
 
     def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
@@ -312,8 +319,10 @@ def _write_all(file: int, data: bytes) -> None:
         data = data[os.write(file, data) :]
 
 
-def _too_large(what: str, most: int, *, of: str = "bytes") -> TooLarge:
-    return TooLarge(f"{what} has too many {of}; expected at most {most:,}; nothing was charged or changed", most=most)
+def _too_large(what: str, most: int, *, of: str = "bytes", instead: str = "") -> TooLarge:
+    return TooLarge(
+        f"{what} has too many {of}; expected at most {most:,}{instead}; nothing was charged or changed", most=most
+    )
 
 
 def _unusable(problem: str) -> Unusable:
@@ -329,8 +338,10 @@ async def _received_file(request: Request, _: Viewer) -> AsyncIterator[Path]:
             "the body's type is not taken; expected application/json or text/html; say which in the header "
             "Content-Type; nothing was changed"
         )
-    reading = _Whole()
-    await _read(request, reading, most=MOST_DOCUMENT)
+    reading = _Whole(_MOST_OF_A_CERTIFICATE)
+    await _read(request, reading, most=_MOST_OF_A_CERTIFICATE)
+    if kind.lower() == b"application/json" and count_values(reading.end()[0][""]) > MOST_VALUES:
+        raise _too_large("a JSON document", MOST_VALUES, of="values")
     with _folder_for_one(request.app.state.settings.storage) as folder:
         path: Path = folder / f"document.{endings[kind.lower()]}"
         with os.fdopen(create_private(path), "wb") as file:
@@ -361,8 +372,8 @@ def document_of(model: type[Document]) -> Callable[..., Awaitable[Document]]:
                 "the body's type is not taken; expected application/json; say so in the header Content-Type; nothing "
                 "was charged or changed"
             )
-        reading = _Whole(_MOST_OF_A_WISH)
-        await _read(request, reading, most=_MOST_OF_A_WISH)
+        reading = _Whole()
+        await _read(request, reading, most=MOST_DOCUMENT)
         return await run_in_threadpool(_document, model, reading.end()[0][""])
 
     return document

@@ -20,6 +20,7 @@ from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from everhold.display import csv_text
 from everhold.errors import EverholdError, QueryRejected
 from everhold.questions import KINDS, Form
 from everhold.service.api.contract import (
@@ -55,11 +56,12 @@ __all__ = ["router"]
 router = APIRouter(prefix="/holdouts/{name}", tags=["asking"])
 
 _MOST_AT_ONCE = 10_000
+_MOST_QUOTED, _MOST_ASKED = 100_000, 400_000  # characters of all expressions together; reading one takes 30 us
+_COUNTED_FOR_ONE = 20  # characters more for each of them
 _PREDICTED = {
     kind.name: [name for name in ("of", "training_predictions") if name == "of" or name in kind.details]
     for kind in KINDS if kind.form is Form.PREDICTIONS
 }  # fmt: skip
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _ANSWER = {
     "result": "answer", "value": 0.2381, "low": 0.22, "high": 0.2566, "source": "holdout", "charged": 1,
     "remaining": {"questions": 997, "overfits": 9}, "question": "5a0c...", "repeated": False, "warnings": [],
@@ -131,8 +133,34 @@ def _check_predictions(written: Sequence[Any], holdout: Holdout, visitor: Visito
             left += [value for value in one.values() if isinstance(value, (dict, list))]
 
 
-def _questions(written: Sequence[Any], holdout: Holdout, visitor: Visitor, received: Received) -> list[Question[Any]]:
+def _check_expressions(written: Sequence[Any], most: int) -> None:
+    """Refuse expressions that are too long altogether, before one of them is read.
+
+    Raises:
+        QueryRejected: If they are. Nothing is charged.
+    """
+    found, left = 0, list(written)
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            found += len(one) + _COUNTED_FOR_ONE
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, dict):
+            predicted = _PREDICTED.get(str(one.get("kind")), ())
+            left += [value for name, value in one.items() if name not in predicted or isinstance(value, str)]
+    if found > most:
+        raise QueryRejected(
+            f"the expressions of the request are too long: {found:,} characters, with {_COUNTED_FOR_ONE} more for each "
+            f"of them; expected at most {most:,}; send shorter expressions, or fewer at once; nothing was charged"
+        )
+
+
+def _questions(
+    written: Sequence[Any], holdout: Holdout, visitor: Visitor, received: Received, *, most: int = _MOST_ASKED
+) -> list[Question[Any]]:  # fmt: skip
     _check_predictions(written, holdout, visitor)
+    _check_expressions(written, most)
     tables = received.tables(holdout.schema)
     with arguments_checked():
         return [question_from(one, holdout.schema, tables) for one in written]
@@ -155,7 +183,7 @@ def quote(name: HoldoutName, visitor: Analyst, holdouts: Holdouts, received: Bro
     holdout = holdouts.asked_by(name, visitor)
     question = None
     if asked.question is not None:
-        (question,) = _questions([asked.question], holdout, visitor, received)
+        (question,) = _questions([asked.question], holdout, visitor, received, most=_MOST_QUOTED)
     with warned_of() as warned:
         price = holdout.quote(question, guess=asked.guess, tolerance=asked.tolerance)
     return result(price, warned)
@@ -288,13 +316,13 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """As CSV; a text that a spreadsheet would take for a formula has an apostrophe in front."""
     written, names = io.StringIO(), columns_of(rows) or ["sequence"]
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow(map(csv_text, names))
     writer.writerows([[_cell(row.get(name)) for name in names] for row in rows])
     return written.getvalue().encode()
 
 
 def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
+    return csv_text(value) if isinstance(value, str) else value
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:

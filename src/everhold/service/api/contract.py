@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from everhold.display import Display
 from everhold.errors import EverholdError, QueryRejected, warnings_collected
 from everhold.service.problems import PROBLEM
-from everhold.service.uploads import MULTIPART
+from everhold.service.uploads import MOST_VALUES, MULTIPART
 from everhold.service.visitors import Role
 from everhold.wire.answers import told
 
@@ -30,7 +30,7 @@ __all__ = [
     "arguments_checked", "body_of", "check_predictions_allowed", "json_of", "refusals", "result", "said", "warned_of",
 ]  # fmt: skip
 
-_DEEPEST, _MOST_ITEMS = 40, 5_000_000
+_DEEPEST, _MOST_ITEMS = 40, 2 * MOST_VALUES  # of which names are one half
 
 HoldoutName = Annotated[
     str,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field, model_validator
 
@@ -14,10 +15,13 @@ from everhold.holdout import Holdout
 from everhold.ledger import LedgerStore
 from everhold.sealing.configuration import listed_facts
 from everhold.sealing.reading import MOST_ROWS
-from everhold.sealing.storage import check_name, storage_url
+from everhold.sealing.resealing import Sealer, sealing_for, untold_matches
+from everhold.sealing.storage import check_name, rows_folder, storage_url
 from everhold.service.api.contract import HoldoutName, Plain, Strict, body_of, refusals, result, said, warned_of
-from everhold.service.audit import noted
+from everhold.service.audit import AuditLog, noted
+from everhold.service.limits import Buckets, TooMany
 from everhold.service.open_holdouts import Holdouts, OpenHoldouts
+from everhold.service.planners import check_network
 from everhold.service.uploads import Brought, Unusable
 from everhold.service.visitors import Forbidden, Role, Steward, Viewer, Visitor
 from everhold.wire.answers import told
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from everhold.display import Facts
     from everhold.service.uploads import Received
 
-__all__ = ["Settings", "described", "listed", "router", "seal", "status_for"]
+__all__ = ["Settings", "described", "listed", "one_more_sealing", "router", "seal", "status_for"]
 
 router = APIRouter(prefix="/holdouts", tags=["holdouts"])
 
@@ -109,6 +113,7 @@ class Settings(Strict):
 
     def arguments(self) -> dict[str, Any]:
         """As `Holdout.create` takes them."""
+        check_network(self.dependence)
         given = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
         return {**given, "dependence": None if self.dependence is None else dependence_from_dict(self.dependence)}
 
@@ -187,8 +192,24 @@ def status_for(holdouts: OpenHoldouts, name: str, visitor: Visitor) -> Facts:
     return status
 
 
+def one_more_sealing(request: Request, visitor: Steward) -> None:
+    """Count a sealing before its rows are read.
+
+    Raises:
+        TooMany: If the token has sealed, or tried to, too often within an hour.
+    """
+    sealings: Buckets = request.app.state.sealings
+    if wait := sealings.take(visitor.token):
+        raise TooMany(
+            f"too many sealings with one token, of which {sealings.size} are allowed in an hour; wait "
+            f"{math.ceil(wait)} seconds, or seal on the machine of the service with 'everhold create'; nothing was "
+            "created",
+            wait=wait,
+        )
+
+
 @router.post(
-    "", summary="Seal rows", status_code=201,
+    "", summary="Seal rows", status_code=201, dependencies=[Depends(one_more_sealing)],
     openapi_extra=body_of(Settings, part="settings", files={
         "holdout": "The rows to seal: Parquet, or CSV with named columns in UTF-8.",
         "training": "Open rows of the same columns; they make the guesses. May be left out.",
@@ -200,16 +221,23 @@ def create(request: Request, visitor: Steward, holdouts: Holdouts, received: Bro
 
     The rows are copied beside the storage and nobody sees them again; put the originals away. What is weak about the
     promise, and what in the training rows speaks against the declared dependence, is in `warnings`.
+
+    Rows that are sealed already are refused. The token of a steward of some holdouts is told so only about holdouts
+    that it sealed itself, and, for at least 1,000 rows, about others that it reaches and that are at most twice as
+    large. All other matches go to the audit log, for stewards of the whole storage.
     """
     settings = received.document(Settings, part="settings")
     with warned_of() as warned:
-        seal(holdouts, visitor, settings, received)
-    noted(request, "seal rows", holdout=settings.name)
+        seal(request, holdouts, visitor, settings, received)
     return result(described(holdouts, settings.name, visitor), warned, status=201)
 
 
-def seal(holdouts: OpenHoldouts, visitor: Visitor, settings: Settings, received: Received) -> None:
+def seal(
+    request: Request, holdouts: OpenHoldouts, visitor: Visitor, settings: Settings, received: Received
+) -> None:  # fmt: skip
     """Seal the rows that a request brought.
+
+    Matches with holdouts that the visitor must not hear of go to the audit log, for stewards of the whole storage.
 
     Raises:
         Forbidden: If the visitor's token is for other holdouts.
@@ -229,16 +257,19 @@ def seal(holdouts: OpenHoldouts, visitor: Visitor, settings: Settings, received:
     if "holdout" not in received.files:
         raise Unusable("the form has no file 'holdout'; expected the rows to seal; nothing was created")
     training = _named(received.files["training"], "training") if "training" in received.files else None
-    try:
+    sealer = None if visitor.holdouts is None else Sealer(visitor.token, visitor.holdouts)
+    with sealing_for(sealer):
         Holdout.create(
             holdouts.storage, settings.name, holdout=_named(received.files["holdout"], "holdout"), training=training,
             **settings.arguments(),
         ).close()  # fmt: skip
-    except HoldoutRejected as fault:
-        if "names" not in fault.data:
-            raise
-        mine = [name for name in fault.data["names"] if visitor.may_see(name)]  # the same rows may be sealed elsewhere
-        raise HoldoutRejected(holdouts.told_to(visitor, fault.message), names=mine) from None
+    noted(request, "seal rows", holdout=settings.name)
+    if sealer is None:
+        return
+    with LedgerStore.open(storage_url(holdouts.storage), create=False) as store:
+        untold = untold_matches(rows_folder(holdouts.storage), store.record(settings.name))
+    log: AuditLog = request.app.state.audit  # written whatever was found: the duration must not tell
+    log.insert_act("compare rows", request.state.request_id, visitor, sealed=settings.name, same_rows=untold)
 
 
 def _named(path: Path, what: str) -> Path:

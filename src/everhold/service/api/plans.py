@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import math
-import threading
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from everhold.dependence import dependence_from_dict
-from everhold.planning import plan as make_plan
-from everhold.service.api.contract import Plain, Strict, json_of, refusals, result, said, warned_of
+from everhold.errors import EverholdWarning
+from everhold.service.api.contract import Plain, Strict, arguments_checked, json_of, refusals, result, said
+from everhold.service.planners import Planner
 from everhold.service.uploads import document_of
 from everhold.service.visitors import Viewer
 
-if TYPE_CHECKING:
-    from everhold.errors import EverholdWarning
-
-__all__ = ["PLANNING", "Wish", "router"]
+__all__ = ["Wish", "router"]
 
 router = APIRouter(tags=["planning"])
 
-PLANNING = threading.Lock()
-"""Plans are made one after the other: each is a second of arithmetic, and anybody who may look may wish for them."""
-
 _MOST = 2**40
-_LONGEST_KEPT = 10_000  # characters of a wish
 
 
 class Wish(Strict):
@@ -50,11 +40,6 @@ class Wish(Strict):
         Field(description="How rows depend on each other.", examples=[{"kind": "groups", "column": None, "sizes": 5}]),
     ] = None
 
-    def arguments(self) -> dict[str, Any]:
-        """As `everhold.plan` takes them."""
-        given = {name: getattr(self, name) for name in type(self).model_fields}
-        return {**given, "dependence": None if self.dependence is None else dependence_from_dict(self.dependence)}
-
 
 @router.post(
     "/plan", summary="Plan a study", openapi_extra=json_of(Wish),
@@ -64,29 +49,18 @@ class Wish(Strict):
         "explanation": "guess_and_check is recommended ...", "warnings": [],
     }), **refusals(415)},
 )  # fmt: skip
-def plan(visitor: Viewer, wish: Annotated[Wish, Depends(document_of(Wish))]) -> JSONResponse:
+async def plan(
+    request: Request, visitor: Viewer, planner: Planner, wish: Annotated[Wish, Depends(document_of(Wish))]
+) -> JSONResponse:  # fmt: skip
     """Compare all mechanisms, each at its best, for a study that is planned; there are no rows yet.
 
     A radius is the half-width that holds for all answers at once, whatever happens; what is expected is narrower where
     guesses hold.
+
+    A plan gets ten seconds of processor time, and a network 1,000 nodes of at most 32 states; larger ones are planned
+    with `everhold plan` on a machine of your own. Work ends when the client hangs up.
     """
-    written = wish.model_dump_json()
-    told, warned = (_told if len(written) <= _LONGEST_KEPT else _told.__wrapped__)(written)
-    return result(told, warned)
-
-
-@lru_cache(maxsize=256)
-def _told(wish: str) -> tuple[dict[str, Any], list[EverholdWarning]]:
-    """A plan, and what it warns of: the same for everybody, and worked out once."""
-    with PLANNING, warned_of() as warned:
-        made = make_plan(**Wish.model_validate_json(wish).arguments())
-    return {**_finite(made.to_dict()), "explanation": made.explain()}, warned
-
-
-def _finite(value: Any) -> Any:
-    """The same data with null for what has no finite number."""
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    with arguments_checked():
+        made = await planner.plan(request, wish.model_dump())
+    told = {**made["plan"], "explanation": made["explanation"]}
+    return result(told, [EverholdWarning(text) for text in made["warnings"]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
@@ -13,8 +13,7 @@ from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected
 from everhold.mechanisms import answering
 from everhold.sealing.competition import FEEDBACK, METRICS
 from everhold.service.api.contract import HoldoutName, warned_of
-from everhold.service.api.holdouts import Settings, listed, seal
-from everhold.service.audit import noted
+from everhold.service.api.holdouts import Settings, listed, one_more_sealing, seal
 from everhold.service.open_holdouts import Holdouts, OpenHoldouts
 from everhold.service.visitors import Steward, Viewer, Visitor
 from everhold.service.web.forms import ENDINGS, Fields, Form
@@ -57,16 +56,15 @@ def new_holdout(request: Request, _: Steward) -> Response:
     return _form(request, Fields())
 
 
-@router.post("/seal")
+@router.post("/seal", dependencies=[Depends(one_more_sealing)])
 def create(request: Request, holdouts: Holdouts, visitor: Steward, fields: Form) -> Response:
     """Seal rows."""
     try:
         with warned_of():
             settings = _settings(fields)
-            seal(holdouts, visitor, settings, fields.chosen)
+            seal(request, holdouts, visitor, settings, fields.chosen)
     except EverholdError as fault:
         return _form(request, fields, fault=fault.message, status=422)
-    noted(request, "seal rows", holdout=settings.name)
     return RedirectResponse(place("holdouts", settings.name), 303)
 
 

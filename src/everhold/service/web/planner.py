@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
 
-from everhold.errors import warnings_collected
-from everhold.planning import plan
-from everhold.service.api.plans import PLANNING
+from everhold.service.planners import Planner, Planners
 from everhold.service.visitors import Viewer
 from everhold.service.web.holdouts import figure
 from everhold.service.web.pictures import Gallery, Sketch
 from everhold.service.web.rendering import page
-
-if TYPE_CHECKING:
-    from everhold.planning import Plan
 
 __all__ = ["router"]
 
@@ -37,9 +31,10 @@ class _Wish(NamedTuple):
 
 
 @router.get("/plan")
-def planner(
+async def planner(
     request: Request,
     _: Viewer,
+    planners: Planner,
     pictures: Gallery,
     rows: Annotated[int, Query(ge=1, le=10**9)] = 20_000,
     queries: Annotated[int, Query(ge=1, le=10**7)] = 1_000,
@@ -51,41 +46,37 @@ def planner(
     against = against if against in _AGAINST else "queries"
     wish = _Wish(rows, queries, min(overfits, queries), round(confidence / 100.0, 6), against)
     part = request.headers.get("hx-request") == "true"
-    return page(request, "plan_part.html" if part else "plan.html", **_planned(pictures, wish))
+    return page(request, "plan_part.html" if part else "plan.html", **await _planned(request, planners, pictures, wish))
 
 
-def _planned(pictures: Any, wish: _Wish) -> dict[str, Any]:
+async def _planned(request: Request, planners: Planners, pictures: Any, wish: _Wish) -> dict[str, Any]:
     shared: dict[str, Any] = {"wish": wish, "against": _AGAINST, "most": _MOST, "sliders": _sliders(wish)}
     asked = {"rows": wish.rows, "queries": wish.queries, "overfits": wish.overfits, "confidence": wish.confidence}
     try:
-        found, warned = _plan(wish._replace(against=""))
+        found = await planners.plan(request, asked)
     except ValueError as fault:
         return {**shared, "fault": str(fault), "plan": None, "lines": [], "picture": None, "warned": []}
+    notes, best = found["notes"], found["best"]
+    every = [{**line, "note": notes[line["mechanism"]]} for line in found["plan"]["lines"]]
+    recommended = next(line for line in every if line["mechanism"] == best)
     sketch = Sketch(
-        "plan", f"Half-width against {_AGAINST[wish.against]}", _alt(found, wish),
+        "plan", f"Half-width against {_AGAINST[wish.against]}", _alt(recommended, wish),
         "Every line is one way to answer; dashed lines are what published statements would promise.",
         lambda: {"against": wish.against, **asked},
     )  # fmt: skip
     at = "/plan/picture?" + "&".join(f"{name}={value}" for name, value in wish._asdict().items())
-    lines = sorted((line for line in found.lines if line.radius is not None), key=_width)[:_LINES]
+    lines = sorted((line for line in every if line["radius"] is not None), key=_width)[:_LINES]
     return {
         **shared, "fault": "", "plan": found, "lines": lines, "picture": figure(pictures, wish, sketch, at),
-        "warned": warned,
+        "warned": found["warnings"],
     }  # fmt: skip
 
 
-@lru_cache(maxsize=256)
-def _plan(wish: _Wish) -> tuple[Plan, list[str]]:
-    """A plan, which takes a while, and what it warns of."""
-    with PLANNING, warnings_collected() as warned:
-        found = plan(rows=wish.rows, queries=wish.queries, overfits=wish.overfits, confidence=wish.confidence)
-    return found, [str(warning) for warning in warned]
-
-
 @router.get("/plan/picture")
-def picture(
+async def picture(
     request: Request,
     _: Viewer,
+    planners: Planner,
     pictures: Gallery,
     rows: Annotated[int, Query(ge=1, le=10**9)],
     queries: Annotated[int, Query(ge=1, le=10**7)],
@@ -96,16 +87,16 @@ def picture(
     """The picture alone, for the page that waits for it."""
     against = against if against in _AGAINST else "queries"
     wish = _Wish(rows, queries, min(overfits, queries), confidence, against)
-    return page(request, "figure.html", figure=_planned(pictures, wish)["picture"])
+    return page(request, "figure.html", figure=(await _planned(request, planners, pictures, wish))["picture"])
 
 
-def _width(line: Any) -> float:
-    return math.inf if line.expected is None else float(line.expected)
+def _width(line: dict[str, Any]) -> float:
+    return math.inf if line["expected"] is None else float(line["expected"])
 
 
-def _alt(found: Plan, wish: _Wish) -> str:
-    best = found.best
-    told = "" if best.expected is None else f", {best.expected:.3g} with {best.mechanism} if guesses hold"
+def _alt(best: dict[str, Any], wish: _Wish) -> str:
+    expected = best["expected"]
+    told = "" if expected is None else f", {expected:.3g} with {best['mechanism']} if guesses hold"
     return f"Half-width of answers against {_AGAINST[wish.against]}, on logarithmic scales{told} for your plan."
 
 

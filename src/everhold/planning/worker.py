@@ -1,0 +1,95 @@
+"""Worker process that makes plans for a service, under hard limits of memory and processor time.
+
+A network of thirty nodes can take minutes, and neither a thread nor its memory can be taken back. So the service asks
+a process that it can end. Jobs and plans are lines of JSON on standard input and output.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+from everhold.dependence import dependence_from_dict
+from everhold.errors import DependenceError, warnings_collected
+from everhold.planning.plan import plan
+
+__all__ = ["CPU_SECONDS", "answer", "work"]
+
+CPU_SECONDS = 10
+"""Processor time of one plan; an ordinary one takes about one second."""
+
+_MEMORY = 2 * 2**30  # bytes of address space
+
+
+def work() -> None:
+    """Answer each line of standard input until it ends."""
+    _limit_memory()
+    for line in sys.stdin:
+        _limit_time()
+        sys.stdout.write(f"{json.dumps(answer(json.loads(line)))}\n")
+        sys.stdout.flush()
+
+
+def answer(wish: dict[str, Any]) -> dict[str, Any]:
+    """Make one plan.
+
+    Args:
+        wish: Arguments of `everhold.plan`, with the dependence as plain data or None.
+
+    Returns:
+        ``{"plan", "explanation", "best", "expected", "notes", "warnings"}``, or ``{"refused", "dependence"}`` with the
+        reason, and whether it is about the dependence.
+    """
+    declared = wish.pop("dependence", None)
+    try:
+        with warnings_collected() as warned:
+            made = plan(dependence=None if declared is None else dependence_from_dict(declared), **wish)
+    except DependenceError as fault:
+        return {"refused": fault.message, "dependence": True}
+    except ValueError as fault:
+        return {"refused": str(fault), "dependence": False}
+    except (TypeError, OverflowError):
+        return {"refused": "an argument is of a type that is not expected", "dependence": False}
+    return {
+        "plan": _finite(made.to_dict()),
+        "explanation": made.explain(),
+        "best": made.best.mechanism,
+        "notes": {line.mechanism: line.note for line in made.lines},
+        "warnings": [str(warning) for warning in warned],
+    }
+
+
+def _finite(value: Any) -> Any:
+    """The same data with null for what has no finite number."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _limit_memory() -> None:
+    """Give address space up; Windows has no such limit."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _limit_time() -> None:
+    """Let the system end this process after `CPU_SECONDS` more of processor time."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used.ru_utime + used.ru_stime) + CPU_SECONDS, most))
+
+
+if __name__ == "__main__":
+    work()
