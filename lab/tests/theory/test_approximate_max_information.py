@@ -17,7 +17,7 @@ def hockey_stick(law, other, epsilon):
 
 
 def curve_of(kernel, epsilon):
-    """Largest hockey-stick divergence of data sets that differ in one row; kernel of shape (values,) * n + (outputs,)."""
+    """Largest divergence of data sets that differ in one row; kernel of shape (values, ..., values, outputs)."""
     rows = kernel.ndim - 1
     found = 0.0
     for row in range(rows):
@@ -27,7 +27,7 @@ def curve_of(kernel, epsilon):
 
 
 def worlds(count=60):
-    """Laws of up to three independent rows of two or three values, and kernels, some with outputs that give all away."""
+    """Laws of up to three independent rows, and kernels, some with outputs that give rows away."""
     rng = np.random.default_rng(11)
     for number in range(count):
         rows, values, outputs = int(rng.integers(1, 4)), int(rng.integers(2, 4)), int(rng.integers(2, 5))
@@ -152,7 +152,7 @@ def test_a_session_that_gives_a_rare_row_away_breaks_the_bound_without_its_failu
 
 
 def test_the_bound_implies_the_published_order():
-    """At c = 2 eps and failure e^{-eps^2 n} + O(n sqrt(delta/eps)): at most (2 + 2 sqrt(2)) eps^2 n + n sqrt(delta/eps)."""
+    """At c = 2 eps, in nats: at most (2 + 2 sqrt(2)) eps^2 n + n sqrt(delta/eps)."""
     for rows, epsilon, delta in itertools.product((1_000, 100_000), (0.02, 0.1, 0.5), (1e-30, 1e-20)):
         failure = math.exp(-(epsilon**2) * rows) + 4 * rows * math.sqrt(delta / epsilon)
         if failure < 1:
