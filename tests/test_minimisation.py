@@ -84,14 +84,15 @@ def test_a_training_row_with_a_longer_gradient_is_refused_and_nothing_is_charged
     "wrong",
     [
         {"start": 0.0}, {"start": []}, {"start": [np.nan, 0.0]}, {"radius": 0.0}, {"radius": np.inf}, {"steps": 0},
-        {"steps": 2.5}, {"steps": True}, {"clip": 0.0}, {"tolerance": -1.0},
+        {"start": "here"}, {"start": None}, {"derivative": 3}, {"steps": 2.5}, {"steps": True}, {"clip": 0.0},
+        {"tolerance": -1.0},
     ],
     ids=str,
 )  # fmt: skip
 def test_bad_arguments_are_refused_and_nothing_is_charged(holdout, wrong):
     wish = {"start": [0.0, 0.0], "radius": 1.0, "clip": LONGEST, "steps": 3} | wrong
     with pytest.raises(ValueError, match=r"expected|pass"):
-        eh.minimise(holdout, slope, **wish)
+        eh.minimise(holdout, wish.pop("derivative", slope), **wish)
     assert holdout.remaining == {"questions": 25, "credits": 2500}
 
 

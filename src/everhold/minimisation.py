@@ -114,7 +114,12 @@ def minimise(
 
     Source: docs/theory, vectors and low sensitivity (minimisation).
     """
-    centre = np.array(start, dtype=np.float64)
+    if not callable(derivative):
+        raise ValueError(f"derivative is {brief(derivative)}; pass a function of a table and a parameter")
+    try:
+        centre = np.array(start, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"start is {brief(start)}; pass one finite number per coordinate") from None
     if centre.ndim != 1 or not len(centre) or not np.all(np.isfinite(centre)):
         raise ValueError(f"start has shape {centre.shape} or is not finite; pass one finite number per coordinate")
     positive(radius, "radius")
