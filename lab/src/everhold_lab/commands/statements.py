@@ -127,12 +127,11 @@ def leakage(
     with arguments_checked():
         if row is None:
             worst = bayesian_privacy(given["joint"], given["law"])
-            found = {"leakage": worst.leakage, "row": worst.row, "known": list(worst.known)}
+            loss, attacked, others = worst.leakage, worst.row, list(worst.known)
         else:
-            others = _places(known)
-            loss = bayesian_leakage(given["joint"], given["law"], row=row, known=others)
-            found = {"leakage": loss, "row": row, "known": others}
-    show_record(found | {"leakage": _finite(found["leakage"])}, form)
+            attacked, others = row, _places(known)
+            loss = bayesian_leakage(given["joint"], given["law"], row=attacked, known=others)
+    show_record({"leakage": _finite(loss), "row": attacked, "known": others}, form)
 
 
 @group.command()
