@@ -5,7 +5,7 @@ BIN := .venv/bin
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 
-.PHONY: help setup demo services test lowest hunt lint format docs house walks bench peers coverage-study experiments clean
+.PHONY: help setup demo services test lowest hunt lint format docs house walks bench peers coverage-study experiments sources clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -59,6 +59,9 @@ coverage-study: .venv/installed-dev ## the long coverage studies; writes docs/th
 experiments: .venv/installed-dev ## run the lab and write docs/experiments.md; some ten minutes
 	$(BIN)/everhold lab run all --output lab-output
 	$(BIN)/python docs/experiments_page.py lab-output
+
+sources: .venv/installed-dev ## compute every number of the sources and write docs/theory/sources.md
+	$(BIN)/python docs/sources_page.py
 
 clean: ## remove everything that can be made again
 	rm -rf .venv .venv-lowest .venv-peers .venv-walks site demo-output lab-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

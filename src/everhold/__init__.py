@@ -28,6 +28,7 @@ _HOMES = {
         "Empirical GaussianMechanism GuessAndCheck Ladder LaplaceMechanism PrivacyBudget SampleSplitting "
         "Subsampling Thresholdout"
     ),
+    "everhold.minimisation": "Minimum minimise",
     "everhold.planning": "Plan least_step plan queries_allowed rows_needed",
     "everhold.questions.prediction_columns": "predictions_in",
 }

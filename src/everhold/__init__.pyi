@@ -40,6 +40,8 @@ from everhold.mechanisms import PrivacyBudget as PrivacyBudget
 from everhold.mechanisms import SampleSplitting as SampleSplitting
 from everhold.mechanisms import Subsampling as Subsampling
 from everhold.mechanisms import Thresholdout as Thresholdout
+from everhold.minimisation import Minimum as Minimum
+from everhold.minimisation import minimise as minimise
 from everhold.planning import Plan as Plan
 from everhold.planning import least_step as least_step
 from everhold.planning import plan as plan

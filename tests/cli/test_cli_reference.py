@@ -29,6 +29,7 @@ def test_every_command_is_on_the_page():
         "ledger recover",
         "certificate show", "certificate save", "certificate verify", "demo", "diagnose",
         "dependence fit", "dependence describe", "dependence quilts", "plan", "lab run", "lab list",
+        "lab rows", "lab leakage", "lab influence", "lab information", "lab sources",
         "allot", "allotments", "unseal", "gate create", "gate challenge", "gate status", "mcp",
         "serve", "token create", "token list", "token revoke",
     }  # fmt: skip

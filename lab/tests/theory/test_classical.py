@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from everhold.guarantees.published.splitting import hoeffding_radius
 from everhold_lab.theory.classical import (
+    azuma_failure,
     blr_error,
     blr_rows,
     exponential_utility,
@@ -191,3 +192,19 @@ def test_blr_rows_invert_the_error(error, share, queries, universe, epsilon):
 def test_bad_arguments_are_refused(call):
     with pytest.raises(ValueError, match=r"expected|below"):
         call()
+
+
+@pytest.mark.parametrize("steps", [1, 10, 101])
+def test_azuma_covers_the_exact_tail_of_a_fair_walk(steps):
+    ends = 2 * np.arange(steps + 1) - steps
+    for excess in range(1, steps + 1):
+        tail = binom.pmf(np.arange(steps + 1), steps, 0.5)[ends >= excess].sum()
+        assert tail <= azuma_failure(steps, size=1.0, excess=excess)
+    assert binom.pmf(steps, steps, 0.5) > azuma_failure(steps, size=0.5, excess=steps)  # steps that are too small
+
+
+def test_azuma_refuses_bad_arguments():
+    for wrong in ({"steps": 0}, {"size": 0.0}, {"excess": -1.0}):
+        chosen = {"steps": 5, "size": 1.0, "excess": 1.0} | wrong
+        with pytest.raises(ValueError, match="expected"):
+            azuma_failure(**chosen)

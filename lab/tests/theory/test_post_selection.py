@@ -17,6 +17,7 @@ from everhold.guarantees.description_length import QuestionTree
 from everhold.guarantees.exceedance import gaussian_exceedance
 from everhold.guarantees.transfer import transfer_radius
 from everhold.privacy.curves import GaussianCurve, PureCurve
+from everhold_lab.theory.approximate_max_information import max_information_of_curve
 from everhold_lab.theory.post_selection import (
     corrected_level,
     corrected_p_value,
@@ -177,7 +178,12 @@ def test_the_corrected_p_value_is_the_inverse_of_the_corrected_level(p, level, b
 
 def test_bits_of_curves():
     assert max_information_bits(PureCurve(0.0), rows=100, failure=0.01) == 0.0
-    assert max_information_bits(GaussianCurve(0.1), rows=100, failure=0.01) == math.inf
+    noise = GaussianCurve(0.1)
+    assert (
+        max_information_bits(noise, rows=100, failure=0.01)
+        == max_information_of_curve(noise, rows=100, failure=0.01).bits
+    )
+    assert max_information_bits(noise, rows=100, failure=0.01, dependence=Groups(2)) == math.inf
     assert corrected_p_value(1e-9, bits=math.inf) == 1.0
     any_law = max_information_bits(PureCurve(0.01, 10), rows=100, failure=0.01, dependence=Groups(2))
     assert any_law == pytest.approx(10 / math.log(2))

@@ -14,6 +14,7 @@ def register(app: typer.Typer) -> None:
     """Add `audit`, `demo`, `lab` and `dependence quilts`."""
     from everhold_lab.commands import audit, demonstration, lab
     from everhold_lab.commands import quilts as quilts  # joins the group `dependence` when it is imported
+    from everhold_lab.commands import statements as statements  # joins the group `lab`
 
     for module in (audit, demonstration, lab):
         module.register(app)

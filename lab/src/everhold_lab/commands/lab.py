@@ -1,4 +1,4 @@
-"""The group `lab`: experiments that anyone can repeat, with a report."""
+"""The group `lab`: experiments that anyone can repeat, with a report. Its statements are in `statements`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
 def register(app: typer.Typer) -> None:
     """Add the group `lab`."""
-    app.add_typer(group, name="lab", help="Experiments of papers, and our own, with a report: run, list.")
+    app.add_typer(
+        group,
+        name="lab",
+        help="Experiments and statements of papers: run, list, sources, rows, leakage, influence, information.",
+    )
 
 
 class _MissingExtra(Misuse):

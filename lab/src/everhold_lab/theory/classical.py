@@ -13,6 +13,7 @@ from everhold.arguments import fraction, positive
 from everhold.guarantees.published.bound import PublishedBound, check_count, check_nonnegative
 
 __all__ = [
+    "azuma_failure",
     "blr_error",
     "blr_rows",
     "exponential_utility",
@@ -76,6 +77,26 @@ def hoeffding_failure(rows: int, *, radius: float) -> float:
     check_count("rows", rows)
     positive(radius, "radius")
     return min(1.0, 2.0 * math.exp(-2.0 * rows * radius**2))
+
+
+def azuma_failure(steps: int, *, size: float, excess: float) -> float:
+    """Probability that a martingale rises by `excess`: ``exp(-t^2 / (2 n c^2))``, at most 1.
+
+    Args:
+        steps: n, the number of steps.
+        size: c, the largest size of a step.
+        excess: t, in the units of a step.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Azuma 1967, Hoeffding 1963; Zhao 2017, Lemma 5. An increment in an interval of length c, whatever its
+    place, has ``exp(-2 t^2 / (n c^2))``.
+    """
+    check_count("steps", steps)
+    positive(size, "size")
+    positive(excess, "excess")
+    return math.exp(-(excess**2) / (2.0 * steps * size**2))
 
 
 def blr_error(rows: int, *, queries: int, universe: int, accuracy: float, epsilon: float, confidence: float) -> float:

@@ -2,12 +2,15 @@
 
 ``P[(X, Y) in O] <= 2^k P[X x Y in O] + beta`` for every event O, when k is the beta-approximate max-information
 between the rows X and the transcript Y. Theorems 17 and 19 hold for every law of the rows, Theorem 20
-needs them independent.
+needs them independent. Sessions with approximate privacy are in `everhold_lab.theory.approximate_max_information`.
 """
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from everhold.arguments import fraction
 from everhold.guarantees.published.bound import check_count, check_nonnegative
@@ -16,11 +19,55 @@ __all__ = [
     "dwork_theorem_17",
     "dwork_theorem_19",
     "dwork_theorem_20",
+    "exact_max_information",
     "p_value_threshold",
+    "theorems_19_and_3_cross_at",
     "zhao_theorem_3",
 ]
 
 _BITS = 1.0 / math.log(2.0)
+
+
+def exact_max_information(joint: ArrayLike, *, failure: float = 0.0) -> float:
+    """Approximate max-information of a finite joint law, exactly: ``log2 max_O (P[O] - beta) / (P x P)[O]``.
+
+    For a given v the event that maximises ``P[O] - v (P x P)[O]`` holds the cells whose likelihood ratio is above v. So
+    the best event is a prefix of the cells in decreasing order of that ratio, and sorting finds it.
+
+    Args:
+        joint: Law of rows and transcript, shape (data sets, transcripts), sum 1.
+        failure: beta, in [0, 1); 0 for max-information itself.
+
+    Returns:
+        Bits. At least 0 for beta = 0; the definition allows negative values for larger beta.
+
+    Raises:
+        ValueError: If the table is no law of that shape or beta is out of its range.
+
+    Source: Zhao 2017, definition (1); Dwork et al. 2015 (NIPS).
+
+    Examples:
+        >>> exact_max_information([[0.5, 0.0], [0.0, 0.5]])  # one bit that is told
+        1.0
+        >>> round(exact_max_information([[0.5, 0.0], [0.0, 0.5]], failure=0.25), 4)  # but for a part
+        0.585
+        >>> exact_max_information([[0.25, 0.25], [0.25, 0.25]])  # nothing is told
+        0.0
+    """
+    law = np.asarray(joint, dtype=np.float64)
+    if law.ndim != 2 or not np.all(law >= 0.0) or not math.isclose(float(law.sum()), 1.0, rel_tol=1e-9):
+        raise ValueError(
+            f"joint has shape {law.shape} or is no law; expected probabilities of shape (data sets, transcripts) that "
+            "sum to 1"
+        )
+    if not 0.0 <= failure < 1.0:
+        raise ValueError(f"failure is {failure!r}, expected a number in [0, 1); pass 0 for max-information itself")
+    product = np.outer(law.sum(axis=1), law.sum(axis=0))
+    possible = law > 0.0
+    told, apart = law[possible], product[possible]
+    order = np.argsort(-told / apart)
+    gained, reference = np.cumsum(told[order]), np.cumsum(apart[order])
+    return math.log2(float(np.max((gained - failure) / reference)))
 
 
 def dwork_theorem_17(transcripts: int, *, failure: float) -> float:
@@ -90,6 +137,31 @@ def zhao_theorem_3(rows: int, *, leakage: float, failure: float) -> float:
     Source: Zhao 2017, Theorem 3.
     """
     return dwork_theorem_20(rows, epsilon=2.0 * leakage, failure=failure)
+
+
+def theorems_19_and_3_cross_at(rows: int, *, failure: float) -> float:
+    """Privacy loss from which on Dwork et al.'s Theorem 19 is smaller than Zhao's Theorem 3 (erratum 10).
+
+    Theorem 3 has ``2 eps^2 n + eps sqrt(2 n ln(2/beta))`` nats and Theorem 19 has ``eps n``. They are equal at
+    ``eps = (1 - sqrt(2 ln(2/beta) / n)) / 2``, which is below 1/2 for every number of rows.
+
+    Args:
+        rows: n.
+        failure: beta of Theorem 3, in (0, 1).
+
+    Returns:
+        The loss in nats; 0 where Theorem 19 is smaller for every loss.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> round(theorems_19_and_3_cross_at(10_000, failure=0.05), 4)
+        0.4864
+    """
+    check_count("rows", rows)
+    fraction(failure, "failure")
+    return max(0.0, 0.5 - math.sqrt(math.log(2.0 / failure) / (2.0 * rows)))
 
 
 def p_value_threshold(level: float, *, bits: float, failure: float = 0.0) -> float:

@@ -23,6 +23,7 @@ from everhold.errors import DependenceError
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.published.bound import check_count, check_nonnegative
 from everhold.privacy.curves import GaussianCurve
+from everhold_lab.theory.approximate_max_information import max_information_of_curve
 from everhold_lab.theory.max_information import dwork_theorem_19, dwork_theorem_20, p_value_threshold
 
 if TYPE_CHECKING:
@@ -143,8 +144,10 @@ def max_information_bits(
 ) -> float:
     """Approximate max-information of a session in bits, from the privacy curve of its whole transcript (P3).
 
-    The smaller of Theorem 19, for any law of the rows, and of Theorem 20, for independent ones, of Dwork et al. 2015.
-    Infinite for curves that are not pure, such as Gaussian noise: use `post_selection_radius` there.
+    The smallest of Theorem 19 of Dwork et al. 2015, for any law of the rows, and, for independent rows, of their
+    Theorem 20 and of the bound for approximate privacy (`max_information_of_curve`). The last one alone is finite for
+    curves that are not pure, such as Gaussian noise. For dependent rows such curves give infinity; use
+    `post_selection_radius` there.
 
     Args:
         curve: Hockey-stick curve of the whole session for one replaced row.
@@ -158,12 +161,11 @@ def max_information_bits(
     check_count("rows", rows)
     fraction(failure, "failure")
     epsilon = curve.epsilon(0.0)
-    if math.isinf(epsilon):
-        return math.inf
-    always = dwork_theorem_19(rows, epsilon=epsilon)
+    always = math.inf if math.isinf(epsilon) else dwork_theorem_19(rows, epsilon=epsilon)
     if dependence is not None and not dependence.binomial_tails:
         return always
-    return min(always, dwork_theorem_20(rows, epsilon=epsilon, failure=failure))
+    pure = math.inf if math.isinf(epsilon) else dwork_theorem_20(rows, epsilon=epsilon, failure=failure)
+    return min(always, pure, max_information_of_curve(curve, rows=rows, failure=failure).bits)
 
 
 def selected_level(level: float, *, log_inverse_weight: float, dependence: DependentRows | None = None) -> float:
