@@ -22,6 +22,7 @@ from everhold.asking.budget import (
 from everhold.asking.chosen import Choice, chosen_answers
 from everhold.asking.desk import CLOSED_STUDY, Desk, first_noise
 from everhold.asking.gate import Gate, certified_gates, described_gate, open_gate
+from everhold.asking.names import model_names
 from everhold.asking.news import News, news
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.spending import Spending, spending
@@ -820,12 +821,26 @@ class Holdout:
             True
             >>> holdout.close(); folder.cleanup()
         """
-        rows = list(rows)
+        rows, step = list(rows), self.mechanism.row_step
+        read = zip(rows, self.readings(rows), strict=True)
+        return [dict(row) if reading is None else reading.of_row(row, row_step=step) for row, reading in read]
+
+    def readings(self, rows: Sequence[Mapping[str, Any]]) -> list[Reading | None]:
+        """Units of rows of the transcript, in their order; None of a choice, a challenge and the like."""
         numbers = [row["sequence"] for row in rows] or [1]
         found = self._desk.ledger.entries(min(numbers) - 1, max(numbers) - min(numbers) + 1)
-        readings, step = {each.sequence: Reading.kept(each.description) for each in found}, self.mechanism.row_step
-        read = ((row, readings.get(row["sequence"])) for row in rows)
-        return [dict(row) if reading is None else reading.of_row(row, row_step=step) for row, reading in read]
+        kept = {each.sequence: Reading.kept(each.description) for each in found}
+        return [kept.get(row["sequence"]) for row in rows]
+
+    def model_names(self, *, asked_by: str | None = None) -> dict[str, str]:
+        """Names of the models of gates and submissions, by their SHA-256; free of charge.
+
+        Args:
+            asked_by: Only of what this analyst proposed; by default of all.
+        """
+        entries = self._desk.entries(self._desk.head().sequence)
+        own = (entry for entry in entries if asked_by is None or entry.description.get(ANALYST) == asked_by)
+        return model_names(own)
 
     def _transcript(self, every: Sequence[Entry]) -> Transcript:
         told = disclosed(every)

@@ -15,15 +15,12 @@ from everhold.answers import SILENT
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.dependence import MODELS
 from everhold.estimand import PUBLIC
-from everhold.values.measures import RATES
+from everhold.values.measures import POINTS, RATES
 
 if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
 
-__all__ = ["POINTS", "Bounds", "bounds_of", "confirmed", "summary_words"]
-
-POINTS = frozenset({"right more", "wrong more", "points"})
-"""Measures that are differences of shares, and read as percentage points."""
+__all__ = ["Bounds", "bounds_of", "confirmed", "summary_words"]
 
 _TOO_LARGE = 1e15
 _MOST_DECIMALS = 12

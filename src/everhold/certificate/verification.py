@@ -33,7 +33,6 @@ from everhold.certificate.form import (
     sections_of,
 )
 from everhold.certificate.page import in_the_style_of_today, render_page
-from everhold.certificate.summary import POINTS
 from everhold.certificate.timestamps import roots_from, stamp_findings
 from everhold.certificate.words import add_words
 from everhold.dependence import MODELS, dependence_from_dict
@@ -43,7 +42,7 @@ from everhold.estimand import PUBLIC
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Silent, State, mechanism_from_dict
 from everhold.sealing.competition import FEEDBACK, NOTHING
 from everhold.sealing.keys import signature_holds
-from everhold.values.measures import RATES
+from everhold.values.measures import POINTS, RATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
