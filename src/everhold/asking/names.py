@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["model_names", "with_names"]
 
-_GATE = re.compile(r"gate (?:'.*?'|\".*?\"): \S.*? of (?P<model>.+?)(?: is the champion| against champion [0-9a-f]{8})?", re.DOTALL)
+_GATE = re.compile(
+    r"gate (?:'.*?'|\".*?\"): \S.*? of (?P<model>.+?)(?: is the champion| against champion [0-9a-f]{8})?", re.DOTALL
+)
 _HASHED = re.compile(r"\b(?P<what>predictions|against champion) (?P<hash>[0-9a-f]{8})\b")
 _SHORT = 8  # digits of a hash in the text of a question
 

@@ -118,7 +118,9 @@ def answers_chart(answers: Sequence[Mapping[str, Any]]) -> alt.VConcatChart:
     import altair as alt
 
     points = _points(answers)
-    across = alt.X("sequence:Q", title="entry in the ledger", axis=_counting(points, "sequence"), scale=_entries(points))
+    across = alt.X(
+        "sequence:Q", title="entry in the ledger", axis=_counting(points, "sequence"), scale=_entries(points)
+    )
 
     def drawn(panel: _Panel, shown: list[dict[str, Any]]) -> alt.LayerChart:
         axis = alt.Axis(format=panel.format)

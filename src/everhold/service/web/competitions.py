@@ -83,7 +83,15 @@ def public(request: Request, name: HoldoutName, holdouts: Holdouts, published: P
         raise HoldoutNotFound("this page is not public, or not there; check the address, or log in")
     view = View.of(holdouts, name, Visitor(Role.VIEWER, "everybody", frozenset({name})))
     board = view.whole.leaderboard()
-    return page(request, "public.html", view=view, contest=_contest(view), board=board, table=_table(board), feedback=FEEDBACK_IN_WORDS)
+    return page(
+        request,
+        "public.html",
+        view=view,
+        contest=_contest(view),
+        board=board,
+        table=_table(board),
+        feedback=FEEDBACK_IN_WORDS,
+    )
 
 
 def _contest(view: View) -> Any:
