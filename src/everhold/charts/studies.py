@@ -1,7 +1,7 @@
 """Pictures of a study: its answers, its budget, its guesses and its gates, as they came (needs ``[plots]``).
 
-They are drawn from what the visitor may see of the ledger, and from nothing else. Shares and differences of shares stand
-in their own units, on a panel each. Numbers in different units share a panel, each as its place in its own range.
+They are drawn from what the visitor may see of the ledger, and from nothing else. Shares and differences of shares
+stand in their own units, on a panel each. Numbers in different units share a panel, each as its place in its own range.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 __all__ = [
-    "MOST_DRAWN", "SOURCES", "answers_chart", "budget_chart", "drawable", "estimates_chart", "gates_chart", "on_a_panel",
+    "MOST_DRAWN", "SOURCES", "answers_chart", "budget_chart", "drawable", "estimates_chart", "gates_chart",
+    "on_a_panel",
 ]  # fmt: skip
 
 SOURCES = {  # name in the legend, colour, shape

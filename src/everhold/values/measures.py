@@ -54,7 +54,9 @@ def measure_of(bound: BoundQuery) -> str:
 def _of_pair(pair: Pair, bound: BoundQuery) -> str:
     first, second = measure_of(pair.first), measure_of(pair.second)
     if pair.how == "difference":
-        return _DIFFERENCES.get(first, "difference") if first == second else "difference"
+        if first != second:
+            return "points" if {first, second} <= RATES else "difference"
+        return _DIFFERENCES.get(first, "difference")
     if pair.how == "within":
         return "share" if bound.yes_no else "mean"
     if pair.first.description.get("of") == "hits" and pair.first.description.get("kind") == "count":

@@ -106,8 +106,8 @@ def _page(
     kind = _kind(name)
     rows = [] if answer is None else answer.to_rows()
     return page(
-        request, "ask.html", status=status, view=view, kinds=_ASKABLE, kind=kind, about=_said(kind.help), details=_inputs(kind),
-        fields=fields,
+        request, "ask.html", status=status, view=view, kinds=_ASKABLE, kind=kind, about=_said(kind.help),
+        details=_inputs(kind), fields=fields,
         answer=answer, rows=rows, fault=fault, endings=ENDINGS, said_of=SAID_OF, tab="ask",
         columns=_columns(view.whole.schema), warned=[str(warning) for warning in warned],
     )  # fmt: skip

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from everhold.asking.names import with_names
+from everhold.certificate.numbers import counted
 from everhold.charts.dependence import portrait_of
 from everhold.charts.studies import MOST_DRAWN, SOURCES, drawable, on_a_panel
 from everhold.dependence import Independent
@@ -152,8 +153,7 @@ class View:
         if not number:
             return "Nothing has been handed in yet."
         if self.steward:
-            submissions, teams = "submission" if number == 1 else "submissions", "team" if len(counts) == 1 else "teams"
-            said = f"{number:,} {submissions} of {len(counts):,} {teams} {'has' if number == 1 else 'have'} been handed in."
+            said = f"Handed in: {counted(number, 'submission')} of {counted(len(counts), 'team')}."
         else:
             said = f"You have handed in {number:,} of {contest['submissions']:,} submissions."
         return said if self.status["closed"] else f"{said} {FEEDBACK_IN_WORDS[contest['feedback']]}"
