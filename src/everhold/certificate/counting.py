@@ -13,7 +13,7 @@ __all__ = ["counting_words", "group_items", "rows_and_groups"]
 
 _GROUPS = "groups"
 _MISSING = (
-    "A condition on a missing value counts as not met. A missing number counts as the low end of its range. A row "
+    "A condition whose value is missing counts as not met. A missing number counts as the low end of its range. A row "
     "without a usable prediction counts as wrong, with the largest loss."
 )
 

@@ -127,7 +127,8 @@ def coloured_lines(
     colours, dashes = [look[0] for look in looks.values()], [look[1] for look in looks.values()]
     legend = alt.Legend(
         title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=0, labelExpr=labels,
-        orient=legend_at, **({"direction": "vertical"} if legend_at == "bottom" else {}),
+        orient=legend_at,
+        direction="vertical" if legend_at == "bottom" else alt.Undefined,
     )  # fmt: skip
     drawn: alt.Chart = (
         alt.Chart({"values": points})

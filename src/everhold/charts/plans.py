@@ -88,8 +88,8 @@ def plan_by_values(plan: Plan, *, narrow: bool = False) -> alt.LayerChart:
     counts = sorted({point["surprises"] for point in points})
     dashes = [[1, 0], [6, 4]][: len(counts)]
     said = ["no surprise before" if not count else f"{count:,} before" for count in counts]
-    below = {"orient": "bottom"} if narrow else {}
-    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, **below)
+    at: Any = "bottom" if narrow else alt.Undefined
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, orient=at)
     lines = (
         alt.Chart({"values": [point | {"before": said[counts.index(point["surprises"])]} for point in points]})
         .mark_line(strokeWidth=2.2)

@@ -123,7 +123,7 @@ def answers_chart(answers: Sequence[Mapping[str, Any]]) -> alt.VConcatChart:
         "sequence:Q", title="entry in the ledger", axis=_counting(points, "sequence"), scale=_entries(points)
     )
 
-    def drawn(panel: _Panel, shown: list[dict[str, Any]]) -> alt.LayerChart:
+    def drawn(panel: _Panel, shown: list[dict[str, Any]]) -> Any:
         axis = alt.Axis(format=panel.format)
         up = alt.Y("low:Q", title=None, axis=axis, scale=alt.Scale(zero=False))
         bars = alt.Chart({"values": shown}).mark_rule(strokeWidth=2 if len(points) <= 60 else 1.2, opacity=0.75)
@@ -182,7 +182,7 @@ def estimates_chart(answers: Sequence[Mapping[str, Any]], *, band: float | None)
 
     points = _points([answer for answer in answers if answer["estimate"] is not None])
 
-    def drawn(panel: _Panel, shown: list[dict[str, Any]]) -> alt.LayerChart:
+    def drawn(panel: _Panel, shown: list[dict[str, Any]]) -> Any:
         half, (least, most) = (band or 0.0) * panel.width, panel.ends
         numbers = [point[name] for point in shown for name in ("estimate", "value")]
         room = max(0.04 * panel.width, 0.06 * (max(numbers) - min(numbers)))
@@ -243,7 +243,7 @@ def _points(answers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _panelled(
-    points: Sequence[dict[str, Any]], draw: Callable[[_Panel, list[dict[str, Any]]], alt.LayerChart]
+    points: Sequence[dict[str, Any]], draw: Callable[[_Panel, list[dict[str, Any]]], Any]
 ) -> alt.VConcatChart:
     """One panel below the other, of those that have answers, with one legend."""
     import altair as alt

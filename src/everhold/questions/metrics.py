@@ -364,7 +364,7 @@ def matrix_of(table: Table, features: tuple[str, ...], *, framed: bool) -> Any:
 def subject_of(predictions: Any, kind: str, digest: str) -> str:
     """What a question is about, as people read it."""
     if not isinstance(predictions, JoinedColumn):
-        return f"{kind} {digest[:8]}"
+        return f"{type(predictions).__name__ if kind == 'estimator' else kind} {digest[:8]}"
     return f"{predictions.name!r} of {predictions.table.name!r}, predictions {digest[:8]}"
 
 

@@ -187,10 +187,9 @@ class View:
         """Answers as charts draw them: shares and differences in their own units, other numbers by their range."""
         readings, read = self.whole.readings(rows), self.whole.in_units(rows)
         return [
-            row if reading is None
-            else on_a_panel(row, measure=reading.measure, ends=tuple(sorted((reading.at_zero, reading.at_one))))
+            row if reading is None else on_a_panel(row, measure=reading.measure, ends=reading.ends)
             for row, reading in zip(read, readings, strict=True)
-        ]  # fmt: skip
+        ]
 
     def _budget(self) -> Sketch:
         left = ", ".join(f"{part['left']:,} of {part['planned']:,} {part['word']}" for part in self.parts)
