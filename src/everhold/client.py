@@ -224,9 +224,9 @@ class RemoteHoldout:
         return entries
 
     def certificate(
-        self, answers: Mapping[str, Any] | Sequence[Any] = (), *, timestamp: object | None = None
+        self, answers: Mapping[str, Any] | Sequence[Any] = (), *, queries: bool = True, timestamp: object | None = None
     ) -> Certificate:
-        """See `Holdout.certificate`; answers are chosen by the steward, and no trusted time is added from here.
+        """See `Holdout.certificate`; only the steward's lists queries, and no trusted time is added from here.
 
         Raises:
             QueryRejected: If a time is wished for, or an answer is given as a question.
@@ -238,7 +238,8 @@ class RemoteHoldout:
             )
         named = answers if isinstance(answers, Mapping) else {_shown(answer): answer for answer in answers}
         chosen = [f"{_choice(answer)}={label}" for label, answer in named.items()]
-        document = self._connection.get(f"{self._path}/certificate", {"format": "json", "answer": chosen})
+        wished = {"format": "json", "answer": chosen, **({} if queries else {"queries": "false"})}
+        document = self._connection.get(f"{self._path}/certificate", wished)
         return Certificate(document)
 
     def submit(

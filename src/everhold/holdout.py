@@ -22,6 +22,8 @@ from everhold.asking.budget import (
 from everhold.asking.chosen import Choice, chosen_answers
 from everhold.asking.desk import CLOSED_STUDY, Desk, first_noise
 from everhold.asking.gate import Gate, certified_gates, described_gate, open_gate
+from everhold.asking.listed import MOST_LISTED, listed_queries
+from everhold.asking.names import model_names
 from everhold.asking.news import News, news
 from everhold.asking.received import is_score
 from everhold.asking.recovery import recover_ledger
@@ -853,12 +855,26 @@ class Holdout:
             True
             >>> holdout.close(); folder.cleanup()
         """
-        rows = list(rows)
+        rows, step = list(rows), self.mechanism.row_step
+        read = zip(rows, self.readings(rows), strict=True)
+        return [dict(row) if reading is None else reading.of_row(row, row_step=step) for row, reading in read]
+
+    def readings(self, rows: Sequence[Mapping[str, Any]]) -> list[Reading | None]:
+        """Units of rows of the transcript, in their order; None of a choice, a challenge and the like."""
         numbers = [row["sequence"] for row in rows] or [1]
         found = self._desk.ledger.entries(min(numbers) - 1, max(numbers) - min(numbers) + 1)
-        readings, step = {each.sequence: Reading.kept(each.description) for each in found}, self.mechanism.row_step
-        read = ((row, readings.get(row["sequence"])) for row in rows)
-        return [dict(row) if reading is None else reading.of_row(row, row_step=step) for row, reading in read]
+        kept = {each.sequence: Reading.kept(each.description) for each in found}
+        return [kept.get(row["sequence"]) for row in rows]
+
+    def model_names(self, *, asked_by: str | None = None) -> dict[str, str]:
+        """Names of the models of gates and submissions, by their SHA-256; free of charge.
+
+        Args:
+            asked_by: Only of what this analyst proposed; by default of all.
+        """
+        entries = self._desk.entries(self._desk.head().sequence)
+        own = (entry for entry in entries if asked_by is None or entry.description.get(ANALYST) == asked_by)
+        return model_names(own)
 
     def _transcript(self, every: Sequence[Entry]) -> Transcript:
         told = disclosed(every)
@@ -921,7 +937,11 @@ class Holdout:
         return spending(self.mechanism, self._desk.state_from(head.state), entries, delta=delta, simulated=simulated)
 
     def certificate(
-        self, answers: Mapping[str, Choice] | Sequence[Choice] = (), *, timestamp: Timestamper | str | None = None
+        self,
+        answers: Mapping[str, Choice] | Sequence[Choice] = (),
+        *,
+        queries: bool = True,
+        timestamp: Timestamper | str | None = None,
     ) -> Certificate:
         """What is promised, for which rows and why, and what was asked and spent so far; signed by the steward.
 
@@ -933,6 +953,7 @@ class Holdout:
                 question itself (also one that is made of several), or its id in the transcript: ``sequence`` or
                 ``question``. All intervals hold at once, so they may be chosen with all answers in hand; the page says
                 how many questions there were.
+            queries: Whether all queries are listed, with their answers; of more than 2,000 there is no list.
             timestamp: Who states when it was signed: the URL of a time-stamping authority (RFC 3161), or a function
                 from a SHA-256 digest to its token, in DER. Needs the extra ``timestamp``. Nobody by default.
 
@@ -952,13 +973,16 @@ class Holdout:
                 check_pinned(self._engine, desk.record.configuration, desk.key)
             checked = check_unaltered(desk.store, desk.record.name, head, seal_key=desk.key.seal_key)
             told = disclosed_at(desk, checked.tally.unsealing)
+            listed = (
+                listed_queries(desk, last=head.sequence, told=told) if queries and head.asked <= MOST_LISTED else None
+            )
         return make_certificate(
             desk.record, mechanism=desk.mechanism, head=head, tally=checked.tally, since=checked.since, key=desk.key,
             also_sealed_as=also_sealed_as(desk.store, desk.record),
             gates=certified_gates(head.accounts, checked.tally.promotions),
             answers=chosen_answers(desk, answers, last=head.sequence, told=told),
             competition=None if self._competition is None else certified_competition(self._contest()),
-            timestamp=stamper,
+            queries=listed, timestamp=stamper,
         )  # fmt: skip
 
 

@@ -12,7 +12,9 @@ from everhold.charts.studies import (
     drawable,
     estimates_chart,
     gates_chart,
+    on_a_panel,
 )
+from everhold.values.measures import MEASURES
 
 ROWS = [
     {"sequence": 1, "value": 0.4, "low": 0.3, "high": 0.5, "source": "training", "estimate": 0.4},
@@ -85,3 +87,51 @@ def test_a_staircase_has_a_dot_for_each_promotion_and_holds_no_name_that_somebod
 def test_where_there_is_nothing_to_draw_that_is_said(draw):
     with pytest.raises(ValueError, match="nothing to draw"):
         draw()
+
+
+def test_a_difference_is_drawn_where_it_is_and_not_at_its_place_among_means():
+    row = {"sequence": 1, "value": 0.06, "low": 0.01, "high": 0.11, "source": "training", "estimate": 0.06}
+    placed = on_a_panel(row, measure="points", ends=(-1.0, 1.0))
+    assert [placed[name] for name in ("value", "low", "high", "estimate")] == pytest.approx([6.0, 1.0, 11.0, 6.0])
+    drawn = answers_chart([placed])
+    assert "difference in percentage points" in texts(drawn)
+    assert {"2", "10"} <= texts(drawn)
+    assert not any("47" in text or "%" in text for text in texts(drawn))
+
+
+def test_shares_differences_and_numbers_have_a_panel_each():
+    rows = [
+        on_a_panel({**ROWS[0], "value": value, "low": value - 1e-3, "high": value + 1e-3}, measure=measure, ends=ends)
+        for value, measure, ends in (
+            (0.4, "share", (0.0, 1.0)), (-0.2, "right more", (-1.0, 1.0)), (15.0, "mean", (0.0, 60.0)),
+            (-30.0, "difference", (-60.0, 60.0)),
+        )
+    ]  # fmt: skip
+    assert [row["value"] for row in rows] == pytest.approx([0.4, -20.0, 0.25, -0.5])
+    titles = {
+        "share", "difference in percentage points", "number, as its place in its range",
+        "difference, as a share of the range",
+    }  # fmt: skip
+    assert titles <= texts(answers_chart(rows))
+    assert titles <= texts(estimates_chart(rows, band=0.1))
+
+
+@pytest.mark.parametrize("measure", sorted(MEASURES))
+def test_every_measure_has_a_panel(measure):
+    assert on_a_panel(ROWS[0], measure=measure, ends=(-1.0, 1.0))["panel"] in {
+        "share",
+        "points",
+        "number",
+        "difference",
+    }
+
+
+def test_pictures_of_pages_are_readable_on_a_phone():
+    left = [{"part": "questions", "asked": asked, "left": 9 - asked, "planned": 9} for asked in range(5)]
+    charts = [
+        answers_chart(drawable(ROWS)), estimates_chart(drawable(ROWS), band=0.1), budget_chart(left),
+        gates_chart(STEPS, last=20),
+    ]  # fmt: skip
+    for chart in charts:
+        (width,) = re.findall(r'<svg[^>]* width="([0-9.]+)"', svg_text(chart, title="t"))
+        assert float(width) < 460  # at 358 pixels a text of 12 points still has more than 9

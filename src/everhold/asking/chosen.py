@@ -206,6 +206,8 @@ def _measure(ready: OneMean | Derived) -> str:
     described, part = ready.bound.description, ready.prepared[0].bound
     if described["kind"] == "conditional mean":
         return "share" if part.yes_no and "ends" not in described else "mean"
+    if described["kind"] == "difference" and part.yes_no:  # of two rates
+        return "points"
     return _MEASURES_OF_PARTS.get(str(described["kind"]), "value")
 
 

@@ -20,6 +20,7 @@ from everhold.certificate.form import (
     SOURCES,
     SUMMARY,
     TIMESTAMP,
+    WORDS,
     Malformed,
     misshapen,
     read_document,
@@ -184,6 +185,7 @@ def make_certificate(
     gates: Sequence[Mapping[str, Any]] = (),
     answers: Sequence[Mapping[str, Any]] = (),
     competition: Mapping[str, Any] | None = None,
+    queries: Sequence[Mapping[str, Any]] | None = None,
     timestamp: Timestamper | None = None,
     issued: datetime | None = None,
 ) -> Certificate:
@@ -200,6 +202,7 @@ def make_certificate(
         gates: The gates with all their promotions, as `everhold.asking.gate.certified_gates` gives them.
         answers: Those that the first page shows, as `everhold.asking.chosen.chosen_answers` gives them.
         competition: What `everhold.asking.standings.certified_competition` says, if it is one.
+        queries: All of them, as `everhold.asking.listed.listed_queries` gives them; None for no list.
         timestamp: Who states when it was signed; nobody by default.
         issued: When; now, by default.
 
@@ -217,8 +220,11 @@ def make_certificate(
             "version": software_version(),
             "issued_at": (issued or datetime.now(UTC)).isoformat(timespec="seconds"),
             "simulation": record.configuration["seed"] is not None,
+            "words": WORDS,
         },
     }
+    if queries is not None:
+        facts["account"]["queries"] = [dict(query) for query in queries]
     worded = add_words(facts)
     sections: dict[str, Any] = {name: worded[name] for name in sections_of(worded)}
     signature: dict[str, Any] = {

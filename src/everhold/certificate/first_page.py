@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.form import SIGNATURE, SUMMARY, TIMESTAMP
+from everhold.certificate.counting import rows_and_groups
+from everhold.certificate.form import SIGNATURE, SUMMARY, TIMESTAMP, edition_of
 from everhold.certificate.numbers import counted
 from everhold.certificate.strips import strips
 from everhold.display import escaped
@@ -77,7 +78,7 @@ def _made(document: Mapping[str, Any]) -> str:
     """Who, when, of which rows."""
     rows, issue, key = document["rows"], document["issue"], document[SIGNATURE]["public_key"]
     made = (
-        f"{counted(rows['rows'], 'row')} sealed at {_minutes(rows['sealed_at'])}. Signed at "
+        f"{_sealed(document)} at {_minutes(rows['sealed_at'])}. Signed at "
         f"{_minutes(issue['issued_at'])} (UTC, the steward's own clock) with the key {key[:_HEX_SHOWN]}…, by "
         f"{issue['software']} {issue['version']}."
     )
@@ -85,6 +86,12 @@ def _made(document: Mapping[str, Any]) -> str:
         return made
     stated = document[TIMESTAMP]["time"]
     return f"{made} A time-stamping authority's token says {stated}; the last section tells how to check it."
+
+
+def _sealed(document: Mapping[str, Any]) -> str:
+    if edition_of(document) == 1:
+        return f"{counted(document['rows']['rows'], 'row')} sealed"
+    return f"{rows_and_groups(document)}, sealed"
 
 
 def _minutes(time: str) -> str:

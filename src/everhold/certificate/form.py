@@ -28,7 +28,9 @@ __all__ = [
     "SOURCES",
     "SUMMARY",
     "TIMESTAMP",
+    "WORDS",
     "Malformed",
+    "edition_of",
     "facts_of",
     "is_hex",
     "misshapen",
@@ -42,6 +44,8 @@ FORMAT = 1
 SIGNATURE = "signature"
 TIMESTAMP = "timestamp"
 """Where there is a trusted time of the signature: a token of RFC 3161, and the time that it states."""
+WORDS = 2
+"""Edition of the words that new certificates carry; one without a number has those of the first edition."""
 SUMMARY = "summary"
 """The section of the first page; earlier certificates have none."""
 SOURCES = ("training", "guess", "standing", "holdout")
@@ -140,6 +144,26 @@ def _chosen(value: object) -> bool:
     )
 
 
+_VERDICTS = ("promoted", "kept")
+_query_facts: dict[str, Fits] = {
+    "entry": _count, "asked": _text, "measure": lambda value: _text(value) and value in MEASURES,
+    "source": lambda value: _text(value) and value in (*SOURCES, *RARE_SOURCES, *_VERDICTS),
+    "value": _optional(_number), "low": _optional(_number), "high": _optional(_number), "charged": _count,
+}  # fmt: skip
+
+
+def _query(value: object) -> bool:
+    """A query of the list: all three numbers or none, and those that were unsealed, where there are such."""
+    if not isinstance(value, dict):
+        return False
+    told = {name: fact for name, fact in value.items() if name != "unsealed"}
+    return (
+        _object(**_query_facts)(told)
+        and [told[name] for name in ("value", "low", "high")].count(None) in (0, 3)
+        and _unsealed(value.get("unsealed", {"value": 0, "low": 0, "high": 0}))
+    )
+
+
 _allotted = _object(analyst=_text, asked=_count, questions=_count, charged=_count, charges=_count)
 _standing = _object(
     team=_text, score=_optional(_number), low=_optional(_number), high=_optional(_number), rank=_optional(_count),
@@ -198,7 +222,9 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "labels": lambda value: _count(value) and value != 0,
         "gates": _list(_gate),
         "competition": _competition,
+        "queries": _list(_query),
     },
+    "issue": {"words": lambda value: type(value) is int and value == WORDS},
 }
 """Facts that only some certificates have: so all earlier ones keep their shape."""
 _WORDS: dict[str, dict[str, Fits]] = {
@@ -231,6 +257,11 @@ _stamped = _object(token=_token, time=_text)
 def sections_of(document: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the signed sections of a document, in the order of the page."""
     return (SUMMARY, *SECTIONS) if SUMMARY in document else SECTIONS
+
+
+def edition_of(document: Mapping[str, Any]) -> int:
+    """Edition of the words of a certificate."""
+    return int(document["issue"].get("words", 1))
 
 
 def facts_of(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

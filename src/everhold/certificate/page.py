@@ -9,9 +9,21 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.certificate.counting import group_items
 from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
-from everhold.certificate.form import DATA_BEGIN, DATA_END, RARE_SOURCES, SIGNATURE, SOURCES, SUMMARY, TIMESTAMP
+from everhold.certificate.form import (
+    DATA_BEGIN,
+    DATA_END,
+    RARE_SOURCES,
+    SIGNATURE,
+    SOURCES,
+    SUMMARY,
+    TIMESTAMP,
+    edition_of,
+)
 from everhold.certificate.numbers import at_least, at_most, percent, shown
+from everhold.certificate.queries import QUERIES_STYLE, query_items, render_queries
+from everhold.certificate.summary import margin_of
 from everhold.certificate.words import engine_name
 from everhold.dependence import MODELS
 from everhold.display import escaped
@@ -77,6 +89,7 @@ class Block:
         bullets: Points of a list.
         after: More paragraphs.
         items: Label and value, both as text.
+        tables: The same as markup, where a table shows it better; empty for a list of items.
     """
 
     key: str
@@ -85,6 +98,7 @@ class Block:
     bullets: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     items: tuple[tuple[str, str], ...] = ()
+    tables: str = ""
 
 
 def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
@@ -98,7 +112,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     issued = (
         ("software", f"{issue['software']} {issue['version']}"),
         ("issued at", issue["issued_at"]),
-        ("simulation", "yes: the noise could be predicted" if issue["simulation"] else "no"),
+        ("simulation", _simulated(document) if issue["simulation"] else "no"),
     )
     signed = _labelled({name: signature[name] for name in ("algorithm", "public_key", "value")})
     stamp = document.get(TIMESTAMP)
@@ -108,18 +122,36 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     return (
         Block("promise", "What is promised", (promise["sentence"], *promise["explanation"]),
               items=tuple(_promise_items(promise))),
-        Block("rows", "For which rows", also, items=tuple(_rows_items(rows))),
+        Block("rows", "For which rows", also, items=tuple(_rows_items(document))),
         _assumptions(document["assumptions"]),
         Block("mechanism", "How answers are made", (mechanism["explanation"],),
               items=(*shared, *_labelled(mechanism["parameters"]))),
         Block("theorem", "Why it holds", (theorem["says"],), items=proof),
-        _account(document["account"], mechanism["name"]),
+        _account(document["account"], mechanism["name"], edition=edition_of(document)),
+        *_queries(document),
         _where(document["ledger_head"]),
         Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=kept_private),
         Block("not_promised", "What is not promised", bullets=tuple(document["not_promised"]["items"])),
         Block("issue", "Issued", items=issued),
         Block(SIGNATURE, "Signature", checking, items=(*signed, *stated, *digests)),
     )  # fmt: skip
+
+
+def _simulated(document: Mapping[str, Any]) -> str:
+    kind = MECHANISMS.get(document["mechanism"]["name"])
+    if edition_of(document) == 1 or kind is None or kind.adds_noise:
+        return "yes: the noise could be predicted"
+    return "yes: created with a seed"
+
+
+def _queries(document: Mapping[str, Any]) -> Iterator[Block]:
+    """The list of all queries, or that there is none; certificates of the first edition say nothing of it."""
+    queries = document["account"].get("queries")
+    if queries is not None:
+        said = (_LISTED.format(number=shown(len(queries))) if queries else _NONE_LISTED,)
+        yield Block("queries", "All queries", said, items=tuple(query_items(queries)), tables=render_queries(queries))
+    elif edition_of(document) > 1:
+        yield Block("queries", "All queries", (_NOT_LISTED,))
 
 
 def _where(head: Mapping[str, Any]) -> Block:
@@ -129,6 +161,16 @@ def _where(head: Mapping[str, Any]) -> Block:
     return Block("ledger_head", "Where the ledger stands", (_LEDGER, *before), items=items)
 
 
+_LISTED = (
+    "These are all queries of the ledger, {number} in number, in its order and in their own units. A difference of "
+    "shares is in percentage points. All intervals hold at once, with the probability of the promise. A query without "
+    "an interval has another kind of answer, or was not told yet."
+)
+_NONE_LISTED = "No query was asked."
+_NOT_LISTED = (
+    "This certificate does not list the queries and their answers. The steward's command 'everhold transcript' prints "
+    "them all, and the hash of the last entry, below, commits to them."
+)
 _LEDGER = (
     "Every question and its exact answer is an entry of the ledger, chained by SHA-256. Whoever keeps this "
     "certificate can show later that no entry up to here was changed or taken away."
@@ -183,12 +225,15 @@ def _promise_items(promise: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "overfits are charged only beyond", at_least(beyond)
 
 
-def _rows_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    rows = document["rows"]
     yield "holdout", rows["holdout"]
     if "engine" in rows:
         yield from _engine_items(rows)
     else:
         yield from _labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
+    if edition_of(document) > 1:
+        yield from group_items(document)
     if "training_table" in rows:
         table = rows["training_table"]
         yield "training rows, open", f"{shown(table['rows'])} in the table {table['table']!r}"
@@ -239,7 +284,7 @@ def _dependence_items(dependence: Mapping[str, Any]) -> Iterator[tuple[str, str]
         yield f"dependence: {labels.get(name, name.replace('_', ' '))}", said or _brief(value)
 
 
-def _account(account: Mapping[str, Any], mechanism: str) -> Block:
+def _account(account: Mapping[str, Any], mechanism: str, *, edition: int) -> Block:
     kind = MECHANISMS.get(mechanism)
     said = (
         kind.left if kind is not None and "overfits" in account["left"] else "",
@@ -247,11 +292,11 @@ def _account(account: Mapping[str, Any], mechanism: str) -> Block:
         _LOST if "lost" in account else "",
         _CLOSED if "unsealed" in account else "",
     )
-    items = tuple(_account_items(account))
+    items = tuple(_account_items(account, edition=edition))
     return Block("account", "What was asked, spent and left", after=tuple(filter(None, said)), items=items)
 
 
-def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tuple[str, str]]:
     yield from _labelled({"asked": account["asked"], "by_position": account["by_position"]})
     yield from _labelled({name: account["by_source"][name] for name in (*SOURCES, *RARE_SOURCES)
                           if name in account["by_source"]})  # fmt: skip
@@ -266,7 +311,7 @@ def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "labels" in account:
         yield "what surprises have told costs later questions, in nats", shown(account["labels"] / 1e6)
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
-    yield from _gate_items(account.get("gates", ()))
+    yield from _gate_items(account.get("gates", ()), edition=edition)
     yield from _competition_items(account.get("competition"))
     allotments = account.get("allotments")
     if allotments is not None:
@@ -276,18 +321,19 @@ def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"analyst {part['analyst']!r}", f"questions {asked} of {questions}, charged {charged} of {charges}"
 
 
-def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _gate_items(gates: Sequence[Mapping[str, Any]], *, edition: int) -> Iterator[tuple[str, str]]:
     for gate in gates:
         limit = "" if gate["limit"] is None else f" of {shown(gate['limit'])}"
+        margin = margin_of(gate, edition=edition)
         yield (
             f"gate {gate['gate']!r}",
-            f"{gate['metric']}, margin {at_least(gate['margin'])}, challenges {shown(gate['challenges'])}{limit}, "
+            f"{gate['metric']}, margin {margin}, challenges {shown(gate['challenges'])}{limit}, "
             f"promotions {shown(len(gate['promotions']))}, first champion {gate['first']}",
         )
         for promotion in gate["promotions"]:
             yield (
                 f"gate {gate['gate']!r}, promoted in entry {shown(promotion['sequence'])}",
-                f"{promotion['challenger']} is better than {promotion['over']} by more than {at_least(gate['margin'])}",
+                f"{promotion['challenger']} is better than {promotion['over']} by more than {margin}",
             )
 
 
@@ -395,8 +441,8 @@ _STYLE = """
   .everhold-certificate li { break-inside: avoid; }
 }
 """
-ARTICLE_STYLE = _STYLE + FIRST_PAGE_STYLE
-"""What `render_article` needs, with or without a first page."""
+ARTICLE_STYLE = _STYLE + FIRST_PAGE_STYLE + QUERIES_STYLE
+"""What `render_article` needs, with or without a first page and a list of queries."""
 
 _STYLES_OF_BEFORE = frozenset({
     "c5fab2b1a3ef764b0ee509ff4d9ff2f1cfedafcad02b54fde2c84f31e9909600",
@@ -444,7 +490,9 @@ def render_fragment(document: Mapping[str, Any]) -> str:
 
 
 def _style(document: Mapping[str, Any]) -> str:
-    return _STYLE + FIRST_PAGE_STYLE if SUMMARY in document else _STYLE
+    if SUMMARY not in document:
+        return _STYLE
+    return _STYLE + FIRST_PAGE_STYLE + ("" if edition_of(document) == 1 else QUERIES_STYLE)
 
 
 def render_article(document: Mapping[str, Any]) -> str:
@@ -472,7 +520,9 @@ def _section(number: int, block: Block) -> str:
     if block.bullets:
         parts += ["<ul>", *(f"<li>{escaped(text)}</li>" for text in block.bullets), "</ul>"]
     parts += [f"<p>{escaped(text)}</p>" for text in block.after]
-    if block.items:
+    if block.tables:
+        parts.append(block.tables)
+    elif block.items:
         parts += ["<dl>", *(f"<dt>{escaped(label)}</dt>{_described(value)}" for label, value in block.items), "</dl>"]
     return "\n".join([*parts, "</section>"])
 

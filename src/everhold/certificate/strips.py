@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.summary import POINTS, bounds_of, confirmed
+from everhold.certificate.summary import bounds_of, confirmed
 from everhold.display import escaped
-from everhold.values.measures import RATES
+from everhold.values.measures import POINTS, RATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,18 +12,17 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import SILENT, with_shares
+from everhold.certificate.counting import rows_and_groups
+from everhold.certificate.form import edition_of
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.dependence import MODELS
 from everhold.estimand import PUBLIC
-from everhold.values.measures import RATES
+from everhold.values.measures import POINTS, RATES
 
 if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
 
-__all__ = ["POINTS", "Bounds", "bounds_of", "confirmed", "summary_words"]
-
-POINTS = frozenset({"right more", "wrong more", "points"})
-"""Measures that are differences of shares, and read as percentage points."""
+__all__ = ["Bounds", "bounds_of", "confirmed", "margin_of", "summary_words", "unit_of"]
 
 _TOO_LARGE = 1e15
 _MOST_DECIMALS = 12
@@ -46,6 +45,7 @@ _COMPARED = {
     "loss more": "{name}: loses {v} {more} on average, between {l} and {h}.",
     "difference": "{name}: {v} {more}, between {l} and {h}.",
 }
+_SHARES = ("accuracy", "error")
 _OPEN = "These bounds leave open which of the two is larger."
 _STANDING = (
     "{name} did not show itself better than the best before it, which scored {v}; its own value lies between {l} and "
@@ -171,7 +171,7 @@ def summary_words(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism],
         "sentences": [_sentence(fact) for fact in answers],
         "sources": [" ".join(_whence(fact, kind)) for fact in answers],
         "promise": before + _promise(facts["promise"], kind),
-        "asked": f"{_asked(facts['account'], len(answers))} {_COVERED}",
+        "asked": " ".join([_asked(facts["account"], len(answers)), *_listed(facts["account"]), _COVERED]),
         "found": [sentence for find in _FOUND for sentence in find(facts)],
         "means": [*_about(facts), *([_ANY] if answers else []), _rests(facts)],
         "does_not_mean": list(_NOT),
@@ -187,7 +187,8 @@ def _scale(fact: Mapping[str, Any]) -> int:
     return 100 if fact["measure"] in RATES | POINTS else 1
 
 
-def _unit(fact: Mapping[str, Any]) -> str:
+def unit_of(fact: Mapping[str, Any]) -> str:
+    """What stands behind the numbers of an answer."""
     if fact["measure"] in RATES:
         return " %"
     return " percentage points" if fact["measure"] in POINTS else ""
@@ -195,7 +196,7 @@ def _unit(fact: Mapping[str, Any]) -> str:
 
 def _sentence(fact: Mapping[str, Any]) -> str:
     """What was found, with its bounds."""
-    bounds, measure, unit = bounds_of(fact), fact["measure"], _unit(fact)
+    bounds, measure, unit = bounds_of(fact), fact["measure"], unit_of(fact)
     if fact["source"] == "standing" and "unsealed" not in fact:
         return _STANDING.format(name=fact["name"], v=bounds.value + unit, l=bounds.low, h=bounds.high + unit)
     if measure in _COMPARED:
@@ -221,7 +222,7 @@ def _whence(fact: Mapping[str, Any], kind: type[Mechanism]) -> Iterator[str]:
     else:
         yield _UNSEALED
         if fact["source"] != SILENT:
-            before, unit = Bounds.of(fact, scale=_scale(fact)), _unit(fact)
+            before, unit = Bounds.of(fact, scale=_scale(fact)), unit_of(fact)
             yield _BEFORE.format(v=before.value + unit, l=before.low, h=before.high + unit)
     if len(fact["entries"]) > 1:
         yield f"It follows from {counted(len(fact['entries']), 'answer')} of the ledger."
@@ -241,9 +242,16 @@ def _asked(account: Mapping[str, Any], chosen: int) -> str:
     return f"{asked}; {counted(chosen, 'answer')} {'is' if chosen == 1 else 'are'} shown here."
 
 
+def _listed(account: Mapping[str, Any]) -> Iterator[str]:
+    """That all queries are listed; nothing where they are not."""
+    if account.get("queries"):
+        yield "All of them are listed further down, with their answers."
+
+
 def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """What the true values are values of."""
-    rows, answers = counted(facts["rows"]["rows"], "sealed row"), facts["summary"]["answers"]
+    answers = facts["summary"]["answers"]
+    rows = counted(facts["rows"]["rows"], "sealed row") if edition_of(facts) == 1 else rows_and_groups(facts)
     by_position = [fact["name"] for fact in answers if fact["by_position"]]
     if facts["rows"]["features"] == PUBLIC:
         yield _THESE_ROWS.format(which="All bounds", rows=rows)
@@ -269,10 +277,23 @@ def _rests(facts: Mapping[str, Mapping[str, Any]]) -> str:
     return _RESTS.format(rows_are=rows_are)
 
 
+def margin_of(gate: Mapping[str, Any], *, edition: int) -> str:
+    """The margin of a gate; that of a share in percentage points, which the first edition did not say.
+
+    Examples:
+        >>> margin_of({"metric": "accuracy", "margin": 0.01}, edition=2)
+        '1 percentage point'
+    """
+    if edition == 1 or gate["metric"] not in _SHARES:
+        return at_least(gate["margin"])
+    points = at_least(float(Decimal(repr(float(gate["margin"]))) * 100))
+    return f"{points} percentage point{'' if points == '1' else 's'}"
+
+
 def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for gate in facts["account"].get("gates", ()):
         promoted, challenges = len(gate["promotions"]), counted(gate["challenges"], "challenge")
-        by = f" by more than {at_least(gate['margin'])}" if gate["margin"] else ""
+        by = f" by more than {margin_of(gate, edition=edition_of(facts))}" if gate["margin"] else ""
         proved = f"{promoted:,} proved the challenger to be better than the champion of the moment{by}"
         yield f"Gate {gate['gate']}, by {gate['metric']}: of {challenges}, {proved}; the others prove nothing."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ from everhold.certificate.document import (
     stamped_digest,
 )
 from everhold.certificate.form import (
-    SECTIONS,
     SIGNATURE,
     SUMMARY,
     TIMESTAMP,
@@ -33,7 +33,6 @@ from everhold.certificate.form import (
     sections_of,
 )
 from everhold.certificate.page import in_the_style_of_today, render_page
-from everhold.certificate.summary import POINTS
 from everhold.certificate.timestamps import roots_from, stamp_findings
 from everhold.certificate.words import add_words
 from everhold.dependence import MODELS, dependence_from_dict
@@ -43,7 +42,7 @@ from everhold.estimand import PUBLIC
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Silent, State, mechanism_from_dict
 from everhold.sealing.competition import FEEDBACK, NOTHING
 from everhold.sealing.keys import signature_holds
-from everhold.values.measures import RATES
+from everhold.values.measures import POINTS, RATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,6 +56,7 @@ __all__ = ["CertificateReport", "verify_certificate"]
 
 _LONGEST_VERSION = 40
 _ANYTHING = (-math.inf, math.inf)
+_SECTION_BEGINS = re.compile(r'<section id="everhold-(\w+)">')
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +205,7 @@ def _findings_in_facts(document: Mapping[str, Any]) -> Iterator[str]:
     yield from _account_findings(document)
     yield from _estimand_findings(document)
     yield from _rows_findings(document)
+    yield from _query_findings(document)
     if SUMMARY in document:
         yield from _summary_findings(document)
     if document["issue"]["software"] != SOFTWARE:
@@ -460,6 +461,34 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
         yield "more questions were answered than were planned"
 
 
+def _query_findings(document: Mapping[str, Any]) -> Iterator[str]:
+    """Whether the list of queries is whole: as many of each source, and at such a price, as the account says."""
+    account = document["account"]
+    queries = account.get("queries")
+    if queries is None:
+        return
+    lost = account.get("lost", {"questions": 0, "charges": 0})
+    entries = [query["entry"] for query in queries]
+    if entries != sorted(set(entries)) or not all(
+        0 < entry <= document["ledger_head"]["sequence"] for entry in entries
+    ):
+        yield "the queries that are listed are not in the order of the ledger, or not in it"
+    sources = Counter(query["source"] for query in queries)
+    gates = account.get("gates", ())
+    expected = Counter(account["by_source"]) + Counter(
+        promoted=sum(len(gate["promotions"]) for gate in gates),
+        kept=sum(gate["challenges"] - len(gate["promotions"]) for gate in gates),
+    )
+    if +sources != expected or len(queries) != account["asked"] - lost["questions"]:
+        yield "the list of queries does not hold as many of each source as were asked"
+    if sum(query["charged"] for query in queries) != account["charged"] - lost["charges"]:
+        yield "the prices of the queries that are listed do not add up to what was charged"
+    if sum("unsealed" in query for query in queries) > account.get("unsealed", {"answers": 0})["answers"]:
+        yield "more queries are listed with unsealed numbers than were unsealed"
+    for query in queries:
+        yield from _bounds_findings(query)
+
+
 def _unsealing_findings(
     kind: type[Mechanism] | None, unsealed: Mapping[str, int], *, kept: int, lost: Mapping[str, int] | None
 ) -> Iterator[str]:
@@ -563,7 +592,7 @@ def _section_at(page: str, expected: str) -> str:
     differ = (place for place, (found, wanted) in enumerate(zip(page, expected, strict=False)) if found != wanted)
     same = next(differ, min(len(page), len(expected)))
     before = expected[:same]
-    begun = [name for name in (SUMMARY, *SECTIONS, SIGNATURE) if f'<section id="everhold-{name}">' in before]
+    begun = _SECTION_BEGINS.findall(before)
     if "</article>" in before:
         return "after the last section"
     return f"from the section {begun[-1]!r} on" if begun else "before the first section"
@@ -571,13 +600,18 @@ def _section_at(page: str, expected: str) -> str:
 
 def _notes(certificate: Certificate, public_key: str | None) -> Iterator[str]:
     if certificate.simulation:
-        yield "this is a simulation: the noise could be predicted"
+        kind = MECHANISMS.get(certificate.to_dict()["mechanism"]["name"])
+        noisy = kind is None or kind.adds_noise
+        yield "this is a simulation: " + ("the noise could be predicted" if noisy else "it was created with a seed")
     if public_key is None:
         yield (
             f"it was signed with the key {certificate.public_key}; compare it with the steward's own, because "
             "anybody could have signed with a key of theirs"
         )
-    yield (
-        "answers are in it only where its first page shows them; check all of them against the ledger with the "
-        "certificate's ledger head"
-    )
+    if "queries" in certificate.to_dict()["account"]:
+        yield "all answers are listed in it; check them against the ledger with the certificate's ledger head"
+    else:
+        yield (
+            "answers are in it only where its first page shows them; check all of them against the ledger with the "
+            "certificate's ledger head"
+        )

@@ -9,6 +9,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import with_shares
+from everhold.certificate.counting import counting_words
+from everhold.certificate.form import edition_of
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.certificate.summary import summary_words
 from everhold.dependence import MODELS
@@ -104,13 +106,18 @@ _OTHER_ROWS = (
     "Anything about other rows than these: with the features known, a model or an expression may be right on these "
     "rows and wrong on all others."
 )
+_TRUSTED_CODE = (
+    "Anything, the other answers included, if a Python function was asked that looks at several rows at once or at a "
+    "row's place, or a statistic that one row can move by more than its declared sensitivity: then {then}. everhold "
+    "tries both on training or made-up rows, which does not prove it."
+)
+_TOO_LITTLE_NOISE = "the noise was too small for what it hid"
+_TOO_NARROW = "the intervals may be too narrow"
 _NOT_PROMISED = (
     "Truth about another population than the one the rows were drawn from, or about the same one at another time.",
     "Anything that was asked of these rows outside everhold, or through another holdout that was made from them or "
     "from rows that depend on them.",
-    "Anything, the other answers included, if a Python function was asked that looks at several rows at once or at a "
-    "row's place, or a statistic that one row can move by more than its declared sensitivity: then the noise was too "
-    "small for what it hid. everhold tries both on training or made-up rows, which does not prove it.",
+    _TRUSTED_CODE.format(then=_TOO_LITTLE_NOISE),
     "That an analyst reads an answer rightly, or that a question measures what it is meant to measure.",
     "Anything about who asked, or about what the steward did, who sealed the rows and holds the key: the certificate "
     "binds what the ledger holds, and nothing else.",
@@ -166,6 +173,10 @@ _OF_AN_ENGINE = (
     "{engine}: they stay there, its logs may hold every statement, which says what was asked and never what was "
     "answered, and the time that an answer takes is the engine's own and may depend on the rows."
 )
+_BANNER_WITHOUT_NOISE = (
+    "Simulation. This holdout was created with a seed. This certificate is for trying out and for tests; do not rely "
+    "on it for a decision about real rows."
+)
 _BANNER = (
     "Simulation. The source of noise of this holdout was seeded and can be predicted. This certificate is for "
     "trying out and for tests; do not rely on it for a decision about real rows."
@@ -185,6 +196,8 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     simulation, public = bool(facts["issue"]["simulation"]), rows["features"] == "public"
     depend = dependence.get("kind") != "independent"
     engine = rows.get("engine")
+    first_edition = edition_of(facts) == 1
+    noisy = kind.adds_noise or first_edition  # the first edition spoke of noise wherever there could be some
     words: dict[str, dict[str, Any]] = {
         "promise": {
             "sentence": promise_sentence(facts, kind, simulation=simulation),
@@ -192,6 +205,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
                 *_explanation(facts["promise"], kind, rows),
                 *_gates(facts["account"].get("gates"), rows),
                 *_competition(facts["account"].get("competition"), rows),
+                *([] if first_edition else counting_words(facts)),
             ],
         },
         "assumptions": {
@@ -221,10 +235,10 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
                 *([_OTHER_ROWS] if public else []),
                 *_said_of_shares(_OTHER_SHARES, rows),
                 *([] if engine is None else [_OF_AN_ENGINE.format(engine=engine_name(engine))]),
-                *_NOT_PROMISED,
+                *(text if noisy else text.replace(_TOO_LITTLE_NOISE, _TOO_NARROW) for text in _NOT_PROMISED),
             ]
         },
-        "issue": {"banner": _BANNER if simulation else None},
+        "issue": {"banner": (_BANNER if noisy else _BANNER_WITHOUT_NOISE) if simulation else None},
         **({"summary": summary_words(facts, kind, simulation=simulation)} if "summary" in facts else {}),
     }
     return {name: {**section, **words.get(name, {})} for name, section in facts.items()}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FAINT",
     "INK",
+    "NARROW",
     "PAPER",
     "coloured_lines",
     "covered_lines",
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 INK, FAINT, PAPER = "#24292f", "#d0d7de", "#ffffff"
+NARROW = 330
+"""Width of a picture within a page, in points: readable on a phone, where a wider one would be cut or tiny."""
 _DARK = {
     INK: "#e6edf3", FAINT: "#3d444d", PAPER: "#0d1117",
     "#0072b2": "#3f9fdb", "#117733": "#4fb870", "#332288": "#9a8cf0", "#882255": "#d6659b",
@@ -106,7 +109,8 @@ def line_width(names: Sequence[str], covered: Set[str], *, field: str) -> alt.St
 
 def coloured_lines(
     points: list[dict[str, Any]], looks: Mapping[str, tuple[str, list[int]]], *,
-    labels: str = "datum.label", covered: Set[str] = frozenset(), legend_at: Literal["right", "top"] = "right",
+    labels: str = "datum.label", covered: Set[str] = frozenset(),
+    legend_at: Literal["right", "top", "bottom"] = "right",
 ) -> alt.Chart:  # fmt: skip
     """Lines that differ in colour and dash.
 
@@ -115,7 +119,7 @@ def coloured_lines(
         looks: Colour and dash of each line, by name, in the order of the legend.
         labels: What the legend calls a line, as a Vega expression.
         covered: Names of lines that others cover; see `covered_lines`.
-        legend_at: Where the legend is.
+        legend_at: Where the legend is; at the bottom it has a line for each name, so that it fits a narrow picture.
     """
     import altair as alt
 
@@ -124,6 +128,7 @@ def coloured_lines(
     legend = alt.Legend(
         title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, labelLimit=0, labelExpr=labels,
         orient=legend_at,
+        direction="vertical" if legend_at == "bottom" else alt.Undefined,
     )  # fmt: skip
     drawn: alt.Chart = (
         alt.Chart({"values": points})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.charts import INK, PAPER, styled
+from everhold.charts import INK, NARROW, PAPER, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["links_chart", "placed", "sets_chart"]
 
-_WIDTH, _HEIGHT = 520, 260
+_HEIGHT = 220
 _ROW, _SET = "#0072b2", "#009e73"
 _SIZES = 30  # of sets, that have a bar of their own
 _STEPS = 120
@@ -55,7 +55,7 @@ def links_chart(links: Links) -> alt.LayerChart:
     )  # fmt: skip
     drawn = alt.layer(*([lines.encode(x=across, y=up, x2="to_x:Q", y2="to_y:Q")] if ends else []), marks)
     high = _HEIGHT if ends else _HEIGHT // 3
-    finished: alt.LayerChart = styled(drawn.properties(width=_WIDTH, height=high), frame=False, padding=8)
+    finished: alt.LayerChart = styled(drawn.properties(width=NARROW, height=high), frame=False, padding=8)
     return finished
 
 
@@ -86,7 +86,7 @@ def sets_chart(sets: Mapping[int, int]) -> alt.LayerChart:
     up = alt.Y("share:Q", title="share of all rows", axis=alt.Axis(format=".0%"), scale=alt.Scale(domainMin=0))
     drawn = alt.Chart({"values": bars}).mark_bar(color=_SET, opacity=0.85, stroke=PAPER, strokeWidth=1)
     drawn = drawn.encode(x=across, x2="to:Q", y=up, y2="none:Q")
-    finished: alt.LayerChart = styled(alt.layer(drawn).properties(width=_WIDTH, height=_HEIGHT), padding=8)
+    finished: alt.LayerChart = styled(alt.layer(drawn).properties(width=NARROW, height=_HEIGHT), padding=8)
     return finished
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.charts import INK, coloured_lines, mechanism_labels, styled
+from everhold.charts import INK, NARROW, coloured_lines, mechanism_labels, styled
 from everhold.charts.arrangements import links_chart, sets_chart
 from everhold.dependence import MarkovChain
 from everhold.errors import DependenceError
@@ -148,7 +148,7 @@ def influence_chart(
             "not at once; there is nothing to draw"
         )
     looks = {name: look for name, look in _SIDES.items() if name in found}
-    lines = coloured_lines(points, looks, legend_at="right" if alone else "top").encode(
+    lines = coloured_lines(points, looks, legend_at="right" if alone else "bottom").encode(
         x=alt.X("distance:Q", title="distance in rows", axis=alt.Axis(format="d", tickMinStep=1)),
         y=alt.Y(
             "influence:Q",
@@ -159,7 +159,7 @@ def influence_chart(
     )
     drawn: alt.LayerChart
     if not alone:
-        drawn = styled(alt.layer(lines).properties(width=520, height=260), padding=8)
+        drawn = styled(alt.layer(lines).properties(width=NARROW, height=220), padding=8)
         return drawn
     title = alt.TitleParams(
         "Influence of a row on rows at a distance",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.charts import svg_text
 from everhold.charts.dependence import portrait_of
+from everhold.charts.plans import plan_by_queries, plan_by_rows, plan_by_values
 from everhold.charts.studies import answers_chart, budget_chart, estimates_chart, gates_chart
 from everhold.dependence import dependence_from_dict
 from everhold.planning import plan
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["DRAWINGS", "drawn", "main"]
 
+_PLANS = {"queries": plan_by_queries, "rows": plan_by_rows, "values": plan_by_values}
 DRAWINGS: Mapping[str, Callable[..., Any]] = {
     "answers": answers_chart,
     "budget": budget_chart,
     "dependence": lambda model: _portrayed(dependence_from_dict(model)),
     "estimates": estimates_chart,
     "gates": gates_chart,
-    "plan": lambda against, **wish: plan(**wish).chart(against),
+    "plan": lambda against, **wish: _PLANS[against](plan(**wish), narrow=True),
 }
 """What can be drawn, by name: functions of plain data."""
 

@@ -27,6 +27,9 @@ _AnswerOption = Annotated[
         "be given several times.",
     ),
 ]
+_QueriesOption = Annotated[
+    bool, typer.Option("--queries/--without-queries", help="Whether to list all queries with their answers.")
+]
 _TimestampOption = Annotated[
     str | None,
     typer.Option(metavar="URL", help="A time-stamping authority (RFC 3161) that states when it was signed."),
@@ -49,6 +52,7 @@ def show(
         Path | None, typer.Option(help="Also write it to this file; the ending, .json or .html, decides the form.")
     ] = None,
     answers: _AnswerOption = None,
+    queries: _QueriesOption = True,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Print what is promised, for which rows, by which theorem.
@@ -68,7 +72,7 @@ def show(
     _check_ending(output)
     chosen = _chosen(answers)
     with opened(storage, name) as holdout, arguments_checked():
-        certificate = holdout.certificate(chosen)
+        certificate = holdout.certificate(chosen, queries=queries)
     if output is not None:
         certificate.save(output)
         note(f"saved {output}")
@@ -82,6 +86,7 @@ def save(
     *,
     output: Annotated[Path, typer.Option(help="The file; its ending, .json or .html, decides the form.")],
     answers: _AnswerOption = None,
+    queries: _QueriesOption = True,
     timestamp: _TimestampOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -106,7 +111,7 @@ def save(
     _check_ending(output)
     chosen = _chosen(answers)
     with opened(storage, name) as holdout, arguments_checked():
-        certificate = holdout.certificate(chosen, timestamp=timestamp)
+        certificate = holdout.certificate(chosen, queries=queries, timestamp=timestamp)
     certificate.save(output)
     stated = {} if timestamp is None else {"trusted_time": certificate.claimed_time}
     show_record({"saved": str(output), **stated}, form)

@@ -291,6 +291,11 @@ class PredictionQuery(LabelQuery):
         kind = "brier" if self.metric is Metric.BRIER else of_labels
         return Made(kind, self.predictions, {"training": self.training})
 
+    @property
+    def _named(self) -> str:
+        """What the number is: an error is asked as an accuracy, and told as an error."""
+        return "error" if self.complement else self.metric.value
+
     def bind(self, schema: Schema) -> BoundQuery:
         """The question about the labels of this schema."""
         if schema.label is None:
@@ -312,7 +317,7 @@ class PredictionQuery(LabelQuery):
         ((kind, digest),) = description.items()
         return BoundQuery(
             description={"kind": self.metric.value, "label": schema.label, **description},
-            shown=f"{self.metric.value} of {subject_of(self.predictions, kind, digest)}",
+            shown=f"{self._named} of {subject_of(self.predictions, kind, digest)}",
             at_zero=ends[0],
             at_one=ends[1],
             sealed=sealed,
@@ -329,7 +334,7 @@ class PredictionQuery(LabelQuery):
         rule = row_value.expression.canonical()
         return BoundQuery(
             description={"kind": self.metric.value, "label": schema.label, "rule": rule},
-            shown=f"{self.metric.value} of the rule {in_one_line(text)}",
+            shown=f"{self._named} of the rule {in_one_line(text)}",
             at_zero=ends[0],
             at_one=ends[1],
             row_value=row_value,
@@ -388,7 +393,7 @@ def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed
 def subject_of(predictions: Any, kind: str, digest: str) -> str:
     """What a question is about, as people read it."""
     if not isinstance(predictions, JoinedColumn):
-        return f"{kind} {digest[:8]}"
+        return f"{type(predictions).__name__ if kind == 'estimator' else kind} {digest[:8]}"
     return f"{predictions.name!r} of {predictions.table.name!r}, predictions {digest[:8]}"
 
 

@@ -51,6 +51,11 @@ class Reading:
         found = description.get(READING)
         return cls(*found) if isinstance(found, list) and len(found) == 4 and found[2] in MEASURES else None
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest value in the analyst's units."""
+        return min(self.at_zero, self.at_one), max(self.at_zero, self.at_one)
+
     def to_list(self) -> list[Any]:
         """The reading as the ledger keeps it."""
         return [float(self.at_zero), float(self.at_one), self.measure, float(self.rounded_up)]

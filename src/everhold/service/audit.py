@@ -43,11 +43,12 @@ def noted(request: Request, act: str | None = None, *, holdout: str | None = Non
         request: Whose act it is.
         act: Such as ``"ask"``; by default method and route.
         holdout: Where the route does not name it.
-        facts: Such as ``outcome="holdout"`` or ``question="9f86..."``; short, without data, and without secrets.
+        facts: Such as ``outcome="holdout"`` or ``question="9f86..."``; short, without data, and without secrets. What
+            is None is left out.
     """
     said = request.scope["state"].setdefault("act", {})
     said.update({name: value for name, value in (("act", act), ("holdout", holdout)) if value is not None})
-    said.setdefault("facts", {}).update(facts)
+    said.setdefault("facts", {}).update({name: value for name, value in facts.items() if value is not None})
 
 
 class AuditLog:

@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Pair
 
-__all__ = ["MEASURES", "RATES", "measure_of", "mirrored"]
+__all__ = ["DIFFERENCES", "MEASURES", "POINTS", "RATES", "measure_of", "mirrored"]
 
 RATES = frozenset({"right", "wrong", "share", "precision", "recall"})
 """Measures that are shares of rows, and read as per cent."""
+
+POINTS = frozenset({"right more", "wrong more", "points"})
+"""Measures that are differences of shares, and read as percentage points."""
+
+DIFFERENCES = POINTS | {"loss more", "difference"}
+"""Measures that are differences of any kind."""
 
 _DIFFERENCES = {"right": "right more", "wrong": "wrong more", "share": "points", "loss": "loss more"}
 _SHARES_OF_COUNTS = {"predicted": "precision", "actual": "recall"}
@@ -48,7 +54,9 @@ def measure_of(bound: BoundQuery) -> str:
 def _of_pair(pair: Pair, bound: BoundQuery) -> str:
     first, second = measure_of(pair.first), measure_of(pair.second)
     if pair.how == "difference":
-        return _DIFFERENCES.get(first, "difference") if first == second else "difference"
+        if first != second:
+            return "points" if {first, second} <= RATES else "difference"
+        return _DIFFERENCES.get(first, "difference")
     if pair.how in ("within", "outside"):
         return "share" if bound.yes_no else "mean"
     if pair.first.description.get("of") == "hits" and pair.first.description.get("kind") == "count":

@@ -251,6 +251,22 @@ def test_every_page_is_accessible_and_fits_in_both_themes_on_desks_and_in_hands(
     assert found == {}
 
 
+def test_nothing_is_cut_on_a_phone(browser, service):
+    app, _ = service
+    app.state.published.put("cup", public=True, by="test")
+    wider = """() => [...document.querySelectorAll(".scroll, main, figure")]
+      .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.outerHTML.slice(0, 80))"""
+    found = {}
+    with visit(browser, service, Role.STEWARD, expected=("404",)) as page:
+        page.set_viewport_size({"width": 390, "height": 900})
+        for path in PAGES:
+            page.goto(quote(path, safe="/?="))
+            drawn(page)
+            if cut := page.evaluate(wider):
+                found[path] = cut
+    assert found == {}
+
+
 def test_a_page_that_loads_from_elsewhere_would_be_noticed(browser, service):
     def load_from_elsewhere():
         with visit(browser, service) as page:

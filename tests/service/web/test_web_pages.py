@@ -1,16 +1,19 @@
 """Pages one by one: what is shown to whom, what is not, and that nothing of what people write becomes markup."""
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from importlib.resources import files
 
 import holdout_samples as samples
+import numpy as np
 import pytest
 import service_samples
 from door_samples import ADDRESS, bearing, log_in, make, token, visiting
-from web_samples import HOSTILE, SECRET, model, rows, seal, written
+from web_samples import HOSTILE, IDS, ROWS, SECRET, TRUTH, model, rows, seal, written
 
-from everhold import GuessAndCheck, Thresholdout
+from everhold import GuessAndCheck, Holdout, Thresholdout
+from everhold.questions import KINDS, Form
 from everhold.service.visitors import Role, Visitor
 from everhold.service.web.views import View
 
@@ -212,7 +215,9 @@ def test_answers_stand_in_the_units_in_which_they_were_asked(send, see):
     asked = {"kind": "mean", "of": "dep_delay", "low": "0", "high": "120"}
     told = re.search(r"<b>(.*?)</b> <span>(.*?)</span>", send("/holdouts/flights/ask", asked).text)
     assert float(told[1]) > 1.0
-    assert f'<td class="number">{told[1]}</td><td class="number nowrap">{told[2]}</td>' in see("/holdouts/flights").text
+    page = see("/holdouts/flights").text
+    assert f'<td class="number" data-label="answer">{told[1]}</td>' in page
+    assert f'<td class="number nowrap" data-label="interval">{told[2]}</td>' in page
 
 
 def test_what_a_kind_of_question_needs_is_not_called_optional(send, see):
@@ -309,7 +314,7 @@ def test_unsealing_needs_the_name_and_tells_what_others_lose(send, see):
     assert "Not final" in see("/holdouts/cup/leaderboard").text
     told = send("/holdouts/cup/unseal", {"confirm": "cup"})
     assert "The study is closed" in told.text
-    between = re.search(r"minus accuracy.*?number\">(.*?)</td>", told.text)[1]
+    between = re.search(r"minus accuracy.*?number[^>]*>(.*?)</td>", told.text)[1]
     assert 0.2 < abs(float(between)) < 0.4  # the owls are right nine times of ten, the others six
     assert "Final. " in see("/holdouts/cup/leaderboard").text
     assert "Tell it again" in see("/holdouts/cup/unseal").text
@@ -400,3 +405,134 @@ def test_the_end_of_a_study_does_not_rewrite_what_was_left_before_it(app, send):
     assert send("/holdouts/flights/unseal", {"confirm": "flights"}).status_code == 200
     assert burnt() == before
     assert before[0]["left"] == before[0]["planned"]
+
+
+PART = {**HTML, "hx-request": "true"}
+DOUBLED = re.compile(r"\b([a-z]+) \1\b")
+
+
+def competition(folder, feedback, *, handed_in):
+    """A competition with as many submissions of the team larks, and one of owls."""
+    with Holdout.create(
+        service_samples.storage(folder), "cup", holdout={"id": IDS, "x": np.arange(ROWS) * 0.5, "y": TRUTH}, label="y",
+        row_id="id", features="public", feedback=feedback, teams=4, submissions=25, allow_vacuous=True,
+    ) as cup:  # fmt: skip
+        for number in range(handed_in):
+            cup.submit(model(0.8 + 0.1 * number / handed_in, 20 + number), team="larks")
+        cup.submit(model(0.7, 3), team="owls")
+    return make(service_samples.storage(folder))
+
+
+def seen(app, path, role=Role.STEWARD, name="grace", headers=HTML):
+    with visiting(app) as client:
+        return client.get(path, headers={**bearing(token(app, role, name)), **headers})
+
+
+@pytest.mark.parametrize("path", ["/holdouts/cup/pictures/nothing", "/holdouts/nowhere/pictures/answers"])
+def test_a_part_of_a_page_that_fails_embeds_no_whole_page(app, path):
+    whole, part = seen(app, path), seen(app, path, headers=PART)
+    assert whole.status_code == part.status_code == 404
+    assert ["<html" in whole.text, "<html" in part.text] == [True, False]
+    assert part.text.startswith('<p class="placeholder" role="alert">')
+    assert "<header" not in part.text
+
+
+def test_a_part_of_a_page_asks_to_log_in_again_and_embeds_no_login_page(app):
+    with visiting(app) as client:
+        part = client.get("/holdouts/cup/pictures/answers", headers=PART, follow_redirects=False)
+    assert part.status_code == 401
+    assert 'href="/login"' in part.text
+    assert "<form" not in part.text
+
+
+def test_the_overview_of_a_competition_that_tells_who_leads_has_its_pictures(tmp_path):
+    app = competition(tmp_path, "leader", handed_in=3)
+    for kind in ("budget", "dependence"):
+        part = seen(app, f"/holdouts/cup/pictures/{kind}", headers=PART)
+        assert part.status_code == 200
+        assert f'id="chart-{kind}"' in part.text
+
+
+@pytest.mark.parametrize(("feedback", "said"), [
+    ("none", "Nothing is told about a submission before the end."),
+    ("leader", "A team is told whether its submission is proved to lead"),
+])  # fmt: skip
+def test_a_team_with_submissions_is_told_how_many_they_are(tmp_path, feedback, said):
+    app = competition(tmp_path, feedback, handed_in=20)
+    team = seen(app, "/holdouts/cup", Role.ANALYST, "larks").text
+    assert "You have handed in 20 of 25 submissions." in team
+    assert said in team
+    assert "Nothing has been handed in yet" not in team
+    assert "Nothing has been handed in yet" in seen(app, "/holdouts/cup", Role.ANALYST, "swifts").text
+    if feedback == "none":  # else the steward has a table of challenges
+        assert "Handed in: 21 submissions of 2 teams." in seen(app, "/holdouts/cup").text
+
+
+def test_submissions_are_named_by_team_and_number_and_champions_by_what_they_are(tmp_path, see):
+    cup = Elements(seen(competition(tmp_path, "leader", handed_in=3), "/holdouts/cup").text).text
+    assert "accuracy of submission 2 of larks against the champion, submission 1 of larks" in cup
+    assert not re.search(r"(predictions|champion) [0-9a-f]{8}", cup)
+    gates = Elements(see("/holdouts/flights/gates").text).text
+    assert "The rule dep_delay > 15 is proved to be better than the rule dep_delay > 40" in gates
+    assert not re.search(r"\b[0-9a-f]{8,}\b", gates)
+
+
+def test_a_model_that_somebody_else_proposed_is_named_by_its_entry(see):
+    for role, name in ((Role.VIEWER, "vic"), (Role.ANALYST, "ada")):
+        gates = Elements(see("/holdouts/flights/gates", role, name).text).text
+        assert "The challenger of entry 8 is proved to be better than the first champion" in gates
+        assert "dep_delay > 40" not in gates
+
+
+def test_the_help_of_every_kind_of_query_reads_as_a_sentence(see):
+    for kind in KINDS:
+        if kind.form in (Form.CODE, Form.CELLS):
+            continue
+        page = see(f"/holdouts/flights/ask?kind={kind.name}").text
+        helps = [unescape(found) for found in re.findall(r'<p class="help"[^>]*>([^<]*)</p>', page)]
+        assert helps
+        for text in helps:
+            assert not DOUBLED.search(text.lower()), text
+            assert "--" not in text
+            assert "()" not in text
+            assert text.endswith("."), text
+            assert not re.search(r"\b(with|of|see|the|for)[.;:,]", text), text
+
+
+def test_no_table_has_two_columns_of_one_name(see):
+    for path in (*ALL, *ANALYSTS, *STEWARDS, "/plan"):
+        for head in re.findall(r"<thead>(.*?)</thead>", see(path).text, re.DOTALL):
+            names = [re.sub(r"<[^>]+>", " ", cell).strip() for cell in re.findall(r"<th\b[^>]*>(.*?)</th>", head)]
+            assert len(set(names)) == len(names), (path, names)
+
+
+def test_cells_of_a_table_carry_the_names_of_their_columns(see):
+    for path in ("/holdouts/flights", "/holdouts/flights/gates", "/tokens", "/audit"):
+        for head, row in re.findall(
+            r'<table class="stack">.*?<thead>(.*?)</thead>\s*<tbody>\s*<tr[^>]*>(.*?)</tr>', see(path).text, re.DOTALL
+        ):
+            named = re.findall(r"<th\b[^>]*>([^<]*)</th>", head)
+            labels = re.findall(r'data-label="([^"]*)"', row)
+            shortened = [label if label != "source" else "where it comes from" for label in labels]
+            assert shortened == named
+
+
+def test_the_audit_names_no_question_where_an_answer_has_none(tmp_path):
+    service_samples.seal(tmp_path, allot=())
+    app = make(service_samples.storage(tmp_path))
+    fields = {"csrf": "", "kind": "histogram", "of": "carrier", "edges": "AA", "missing": "no"}
+    with visiting(app) as client:
+        head = {**bearing(token(app, Role.STEWARD, "grace")), **HTML}
+        parts = [(key, (None, value)) for key, value in fields.items()]
+        assert client.post("/holdouts/study/ask", files=parts, headers=head).status_code == 200
+        rows = Elements(client.get("/audit", headers=head).text).text
+    assert "ask" in rows
+    assert "None" not in rows
+    assert "question" not in rows.replace("Questions are named", "")
+
+
+def test_only_the_steward_sees_all_queries_on_the_certificate(see):
+    for role, listed in ((Role.STEWARD, True), (Role.ANALYST, False), (Role.VIEWER, False)):
+        page = Elements(see("/holdouts/flights/certificate", role, "ada").text).text
+        assert ("mean of dep_delay > 21.5" in page) is listed
+        assert ("does not list the queries" in page) is not listed

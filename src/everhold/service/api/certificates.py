@@ -47,6 +47,9 @@ def certificate(
         Query(description="ID=NAME: shows that answer on the first page, by 'sequence' or 'question' of the "
               "transcript. Several may be given. For stewards, whose signature it is.", max_length=50),
     ] = [],  # noqa: B006  FastAPI copies it
+    queries: Annotated[
+        bool, Query(description="List all queries with their answers; for others than stewards they are left out.")
+    ] = True,
 ) -> Response:  # fmt: skip
     """What is promised, for which rows and why, and what was asked and spent so far; signed with the holdout's key."""
     if answer and visitor.role is not Role.STEWARD:
@@ -55,7 +58,7 @@ def certificate(
             "leave 'answer' out, or ask the steward"
         )
     with warned_of():
-        made = holdouts.whole(name, visitor).certificate(chosen(answer))
+        made = holdouts.whole(name, visitor).certificate(chosen(answer), queries=queries and visitor.role is Role.STEWARD)
     if form is CertificateForm.JSON:
         return JSONResponse(made.to_dict())
     return Response(made.to_html(), media_type="text/html; charset=utf-8", headers=_PAGE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ __all__ = ["router"]
 router = APIRouter()
 
 _ASKABLE = tuple(kind for kind in KINDS if kind.form not in (Written.CODE, Written.CELLS))
+_OPTIONS = re.compile(r" \([^()]*--[^()]*\)")
+_LABELS = {"with_": "the other condition or number", "with_low": "its low end", "with_high": "its high end"}
 _NUMBERS = (Written.NUMBER, Written.WHOLE)
 
 
@@ -103,10 +106,16 @@ def _page(
     kind = _kind(name)
     rows = [] if answer is None else answer.to_rows()
     return page(
-        request, "ask.html", status=status, view=view, kinds=_ASKABLE, kind=kind, details=_inputs(kind), fields=fields,
+        request, "ask.html", status=status, view=view, kinds=_ASKABLE, kind=kind, about=_said(kind.help),
+        details=_inputs(kind), fields=fields,
         answer=answer, rows=rows, fault=fault, endings=ENDINGS, said_of=SAID_OF, tab="ask",
         columns=_columns(view.whole.schema), warned=[str(warning) for warning in warned],
     )  # fmt: skip
+
+
+def _said(text: str) -> str:
+    """Help for a form: without the options of a command, which stand in parentheses, and without its files."""
+    return _OPTIONS.sub("", text).replace(" in a file", "")
 
 
 def _inputs(kind: Kind) -> list[dict[str, Any]]:
@@ -114,7 +123,7 @@ def _inputs(kind: Kind) -> list[dict[str, Any]]:
     arguments = signature(kind.make).parameters
     return [
         {
-            "name": name, "label": name.rstrip("_").replace("_", " "), "help": DETAILS[name].help.replace("--", ""),
+            "name": name, "label": _LABELS.get(name, name.replace("_", " ")), "help": _said(DETAILS[name].help),
             "form": "file" if DETAILS[name].form is Written.PREDICTIONS
             else "flag" if DETAILS[name].form is Written.FLAG
             else "number" if DETAILS[name].form in _NUMBERS else "text",

@@ -29,7 +29,7 @@ def certificate(request: Request, name: HoldoutName, holdouts: Holdouts, visitor
     """A certificate, signed now."""
     view = View.of(holdouts, name, visitor)
     with warned_of():
-        document = view.whole.certificate().to_dict()
+        document = view.whole.certificate(queries=view.steward).to_dict()
     return page(
         request, "certificate.html", view=view, article=Markup(render_article(document)), tab="certificate",
         key=document["signature"]["public_key"],
@@ -40,7 +40,8 @@ def certificate(request: Request, name: HoldoutName, holdouts: Holdouts, visitor
 def file(name: HoldoutName, form: str, holdouts: Holdouts, visitor: Viewer) -> Response:
     """The same as a file: a document, or a page that needs nothing else."""
     with warned_of():
-        made = View.of(holdouts, name, visitor).whole.certificate()
+        view = View.of(holdouts, name, visitor)
+        made = view.whole.certificate(queries=view.steward)
     kinds = {"json": ("application/json", made.to_json), "html": ("text/html; charset=utf-8", made.to_html)}
     if form not in kinds:
         raise QueryRejected("there is no such form of a certificate; expected .json or .html; nothing was charged")

@@ -17,7 +17,7 @@ from everhold.service.visitors import Analyst, Role, Viewer, Visitor
 from everhold.service.web.forms import ENDINGS, Fields, Form
 from everhold.service.web.published import Published
 from everhold.service.web.rendering import page
-from everhold.service.web.views import SAID_OF, View
+from everhold.service.web.views import FEEDBACK_IN_WORDS, SAID_OF, View
 
 if TYPE_CHECKING:
     from everhold.asking.leaderboard import Leaderboard
@@ -58,7 +58,7 @@ def _page(
     return page(
         request, "submit.html", status=status, view=view, contest=_contest(view), fields=fields, report=report,
         submission=submission, fault=fault, endings=ENDINGS, tab="submit",
-        said_of=SAID_OF, row_id=view.whole.schema.row_id,
+        said_of=SAID_OF, row_id=view.whole.schema.row_id, feedback=FEEDBACK_IN_WORDS,
     )  # fmt: skip
 
 
@@ -83,7 +83,15 @@ def public(request: Request, name: HoldoutName, holdouts: Holdouts, published: P
         raise HoldoutNotFound("this page is not public, or not there; check the address, or log in")
     view = View.of(holdouts, name, Visitor(Role.VIEWER, "everybody", frozenset({name})))
     board = view.whole.leaderboard()
-    return page(request, "public.html", view=view, contest=_contest(view), board=board, table=_table(board))
+    return page(
+        request,
+        "public.html",
+        view=view,
+        contest=_contest(view),
+        board=board,
+        table=_table(board),
+        feedback=FEEDBACK_IN_WORDS,
+    )
 
 
 def _contest(view: View) -> Any:

@@ -85,7 +85,10 @@ class _Turned:
 
 
 def _page(request: Request, status: int, document: dict[str, Any]) -> Response:
+    detail = str(document.get("detail", ""))
+    if request.headers.get("hx-request") == "true":  # for a part of a page that is there already
+        return page(request, "fault_part.html", status=status, detail=detail, login=status == 401)
     if status == 401 and request.method == "GET":
         return RedirectResponse("/login", 303)
     title = _TITLES.get(status, "This did not work")
-    return page(request, "fault.html", status=status, title=title, detail=str(document.get("detail", "")))
+    return page(request, "fault.html", status=status, title=title, detail=detail)

@@ -89,5 +89,5 @@ def _page(request: Request, view: View, pictures: Pictures, *, fault: str = "", 
     return page(
         request, "gates.html", status=422 if fault else 200, view=view, gates=found, stairs=stairs, fault=fault,
         verdict=verdict, said_of=SAID_OF,
-        endings=ENDINGS, metrics=METRICS[:-1], challenges=view.challenges()[:_LATEST], tab="gates",
+        endings=ENDINGS, metrics=METRICS[:-1], challenges=view.named(view.challenges()[:_LATEST]), tab="gates",
     )  # fmt: skip

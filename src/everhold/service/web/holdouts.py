@@ -123,8 +123,9 @@ def picture(
 ) -> Response:
     """A picture alone, for the page that waits for it."""
     view = View.of(holdouts, name, visitor)
-    gates = view.gates()
-    sketches = view.sketches() | ({"gates": view.staircase(gates)} if gates else {})
+    sketches = view.sketches()
+    if kind == "gates" and (gates := view.gates()):
+        sketches["gates"] = view.staircase(gates)
     if kind not in sketches:
         raise HoldoutNotFound("there is no such picture; expected one that the holdout's page shows; go back to it")
     made = figure(pictures, view.key, sketches[kind], place("holdouts", name, "pictures", kind))

@@ -80,6 +80,7 @@ def _environment() -> Environment:
     made.filters |= {
         "number": _number, "percent": _percent, "moment": _moment, "interval": _interval, "at_most": at_most,
         "at_least": at_least, "printable": printable, "left": left_in_words, "short": lambda text: text[:_SHORT_HASH],
+        "sentence": lambda text: text[:1].upper() + text[1:],
     }  # fmt: skip
     made.globals |= {"place": place}
     return made

@@ -6,24 +6,27 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from everhold.asking.names import with_names
+from everhold.certificate.numbers import counted
 from everhold.charts.dependence import portrait_of
-from everhold.charts.studies import MOST_DRAWN, SOURCES, drawable
+from everhold.charts.studies import MOST_DRAWN, SOURCES, drawable, on_a_panel
 from everhold.dependence import Independent
 from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.ledger.gates import VERDICTS
+from everhold.sealing.competition import LEADER, NOTHING, SCORE
 from everhold.service.api.holdouts import status_for
 from everhold.service.visitors import Role
 from everhold.service.web.pictures import Sketch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from everhold.holdout import Holdout
     from everhold.service.open_holdouts import OpenHoldouts
     from everhold.service.visitors import Visitor
 
-__all__ = ["SAID_OF", "View"]
+__all__ = ["FEEDBACK_IN_WORDS", "SAID_OF", "View"]
 
 _SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate")
 _WORDS = {"overfits": "surprises"}
@@ -36,6 +39,13 @@ SAID_OF = {
     "refused": "refused",
 }
 """Sources of answers in words."""
+
+FEEDBACK_IN_WORDS = {
+    NOTHING: "Nothing is told about a submission before the end.",
+    LEADER: "A team is told whether its submission is proved to lead, and nothing else.",
+    SCORE: "A team is told the score of each submission, with its interval.",
+}
+"""What a competition tells a team before the end."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +128,35 @@ class View:
 
     def latest(self, most: int) -> list[dict[str, Any]]:
         """The newest answers that this visitor may see, in the units in which they were asked."""
-        return self.whole.in_units(reversed(self.rows[-most:]))
+        return self.named(self.whole.in_units(reversed(self.rows[-most:])))
+
+    def named(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Rows whose ``asked`` names models and submissions, where this visitor may know the name."""
+        return [{**row, "asked": with_names(str(row["asked"]), self.names)} for row in rows]
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Names of models and submissions that this visitor may know, by SHA-256: all, or what they proposed."""
+        if self.steward:
+            return self.whole.model_names()
+        return {} if self.mine is None else self.whole.model_names(asked_by=self.visitor.name)
+
+    @property
+    def handed_in(self) -> str:
+        """How many submissions there are, the visitor's own or all, and what is told of them, in one or two sentences.
+
+        Only of a competition.
+        """
+        contest = self.competition or {}
+        counts = {each.team: each.submissions for each in self.whole.leaderboard().standings}
+        number = sum(counts.values()) if self.steward else counts.get(self.visitor.name, 0)
+        if not number:
+            return "Nothing has been handed in yet."
+        if self.steward:
+            said = f"Handed in: {counted(number, 'submission')} of {counted(len(counts), 'team')}."
+        else:
+            said = f"You have handed in {number:,} of {contest['submissions']:,} submissions."
+        return said if self.status["closed"] else f"{said} {FEEDBACK_IN_WORDS[contest['feedback']]}"
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -131,7 +169,7 @@ class View:
         return {sketch.name: sketch for sketch in self._sketches()}
 
     def _sketches(self) -> Iterator[Sketch]:
-        drawn = drawable(self.rows)
+        drawn = self._on_panels(drawable(self.rows))
         if self.rows:
             yield self._budget()
         if drawn:
@@ -144,6 +182,14 @@ class View:
                 "dependence", portrait.title, portrait.alt, portrait.caption,
                 lambda: {"model": self.whole.mechanism.dependence.to_dict()},
             )  # fmt: skip
+
+    def _on_panels(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Answers as charts draw them: shares and differences in their own units, other numbers by their range."""
+        readings, read = self.whole.readings(rows), self.whole.in_units(rows)
+        return [
+            row if reading is None else on_a_panel(row, measure=reading.measure, ends=reading.ends)
+            for row, reading in zip(read, readings, strict=True)
+        ]
 
     def _budget(self) -> Sketch:
         left = ", ".join(f"{part['left']:,} of {part['planned']:,} {part['word']}" for part in self.parts)
@@ -209,11 +255,20 @@ class View:
         }  # fmt: skip
 
     def gates(self) -> list[dict[str, Any]]:
-        """Every gate with its promotions, all of it public."""
-        return [
-            {**gate, "steps": self.whole.gate(name=gate["gate"]).promotions(), "left": _left(gate)}
-            for gate in self.status.get("gates", [])
-        ]
+        """Every gate with its promotions, all of it public; none of a competition, which has a leaderboard.
+
+        ``name_of`` names its models: as they were proposed, where this visitor may know that, and else by their entry.
+        """
+        if self.competition:
+            return []
+        return [self._gate(gate) for gate in self.status.get("gates", [])]
+
+    def _gate(self, gate: Mapping[str, Any]) -> dict[str, Any]:
+        steps = self.whole.gate(name=gate["gate"]).promotions()
+        by_entry = {step["challenger"]: f"the challenger of entry {step['sequence']:,}" for step in steps}
+        models = {gate["first_champion"]: "the first champion", **by_entry}
+        names = {digest: self.names.get(digest, place) for digest, place in models.items()}
+        return {**gate, "steps": steps, "left": _left(gate), "name_of": names}
 
     def staircase(self, gates: list[dict[str, Any]]) -> Sketch:
         """The picture of these gates."""

@@ -1,0 +1,59 @@
+"""All queries of a holdout with their answers, as a certificate lists them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everhold.asking.names import model_names, with_names
+from everhold.ledger.allotments import ACTS
+from everhold.questions.readings import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.asking.desk import Desk
+    from everhold.ledger import Entry
+    from everhold.ledger.envelopes import Numbers
+
+__all__ = ["MOST_LISTED", "listed_queries"]
+
+MOST_LISTED = 2_000
+"""Queries in the list of a certificate; of more there is no list, so that the file stays small."""
+
+_NAMES = ("value", "low", "high")
+
+
+def listed_queries(desk: Desk, *, last: int, told: Mapping[int, Numbers]) -> list[dict[str, Any]]:
+    """Every query up to an entry of the ledger, in order, with its numbers in the units of the query.
+
+    Args:
+        desk: The holdout at work.
+        last: Number of the last entry.
+        told: Unsealed numbers, by the number of the entry.
+    """
+    entries = desk.entries(last)
+    names, step = model_names(entries), desk.mechanism.row_step
+    listed = (_listed(entry, told.get(entry.sequence), step) for entry in entries if entry.answer["source"] not in ACTS)
+    return [{**query, "asked": with_names(query["asked"], names)} for query in listed]
+
+
+def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]:
+    answer, reading = entry.answer, Reading.kept(entry.description)
+    numbers = [answer.get(name) for name in _NAMES]
+    has_interval = reading is not None and all(isinstance(number, (int, float)) for number in numbers)
+    shown = reading.in_units(*numbers, row_step=step) if reading is not None and has_interval else (None,) * 3
+    unsealed = reading.in_units(*sealed, row_step=step) if reading is not None and sealed is not None else None
+    return {
+        "entry": entry.sequence,
+        "asked": entry.description["shown"],
+        "measure": "value" if reading is None else reading.measure,
+        "source": answer["source"],
+        **{name: None if number is None else float(number) for name, number in zip(_NAMES, shown, strict=True)},
+        "charged": entry.charged,
+        **({} if unsealed is None else {"unsealed": dict(zip(_NAMES, map(_plain, unsealed), strict=True))}),
+    }
+
+
+def _plain(number: float | None) -> float:
+    assert number is not None  # an unsealed answer has all three
+    return float(number)
