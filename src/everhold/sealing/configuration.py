@@ -19,7 +19,7 @@ from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
