@@ -80,7 +80,7 @@ _THESE_ROWS = (
     "{which} are about labels drawn anew on these very {rows}, because whoever asks may know their features; nothing "
     "is said about other rows."
 )
-_SHARES = (
+_IN_THESE_SHARES = (
     "The true value is that of {about}: what is found here is to be expected of new rows of the same kind in these "
     "shares."
 )
@@ -260,7 +260,7 @@ def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     if column is not None:
         by_labels = column == facts["rows"]["label"]
     if len(by_position) < len(answers) or not answers or by_labels:
-        yield _POPULATION.format(rows=rows) if column is None else _SHARES.format(about=with_shares(column))
+        yield _POPULATION.format(rows=rows) if column is None else _IN_THESE_SHARES.format(about=with_shares(column))
     if by_labels:
         return
     if by_position:
