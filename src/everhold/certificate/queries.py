@@ -73,7 +73,9 @@ QUERIES_STYLE = """
 .everhold-certificate details { margin: .5rem 0; font: .84rem/1.5 system-ui, sans-serif; }
 .everhold-certificate summary { cursor: pointer; color: var(--accent); font-weight: 600; }
 .everhold-certificate table.queries { width: 100%; border-collapse: collapse; margin: .4rem 0 .8rem; }
-.everhold-certificate table.queries th { color: var(--soft); font-weight: 600; text-align: left; }
+.everhold-certificate table.queries th {
+  color: var(--soft); font-weight: 600; text-align: left; overflow-wrap: normal;
+}
 .everhold-certificate table.queries th, .everhold-certificate table.queries td {
   padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
 }

@@ -276,3 +276,15 @@ def test_a_page_that_loads_from_elsewhere_would_be_noticed(browser, service):
 
     with pytest.raises(AssertionError, match="Content Security Policy"):
         load_from_elsewhere()
+
+
+def test_a_printed_certificate_shows_the_queries_that_are_folded_on_a_screen(browser, service):
+    shown = "document.querySelector('table.queries td').checkVisibility({contentVisibilityAuto: true})"
+    with visit(browser, service, Role.STEWARD) as page:
+        page.goto("/holdouts/flights/certificate")
+        assert page.evaluate(shown) is False
+        page.emulate_media(media="print")
+        assert page.evaluate(shown) is True
+        page.emulate_media(media="screen")
+        page.get_by_text("Queries 1 to").first.click()
+        assert page.evaluate(shown) is True

@@ -57,8 +57,8 @@ def certificate(
             "which answers a certificate shows, and by which names, is for the steward to say, whose signature it is; "
             "leave 'answer' out, or ask the steward"
         )
+    listed = queries and visitor.role is Role.STEWARD
     with warned_of():
-        listed = queries and visitor.role is Role.STEWARD
         made = holdouts.whole(name, visitor).certificate(chosen(answer), queries=listed)
     if form is CertificateForm.JSON:
         return JSONResponse(made.to_dict())
