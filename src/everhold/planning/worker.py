@@ -39,8 +39,9 @@ def answer(wish: dict[str, Any]) -> dict[str, Any]:
         wish: Arguments of `everhold.plan`, with the dependence as plain data or None.
 
     Returns:
-        ``{"plan", "explanation", "best", "expected", "notes", "warnings"}``, or ``{"refused", "dependence"}`` with the
-        reason, and whether it is about the dependence.
+        ``{"plan", "explanation", "best", "notes", "warnings"}``, where ``best`` is the recommended mechanism and
+        ``notes`` are by mechanism; or ``{"refused", "dependence"}``: the reason, and whether it is about
+        the dependence.
     """
     declared = wish.pop("dependence", None)
     try:
