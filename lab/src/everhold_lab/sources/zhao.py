@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import everhold as eh
@@ -27,7 +29,7 @@ __all__ = ["ITEMS", "TITLE"]
 
 TITLE = "Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy"
 
-_SESSION = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
+_SESSION: dict[str, Any] = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
 
 
 def first_chosen(epsilon: float, *losses: int) -> float:
