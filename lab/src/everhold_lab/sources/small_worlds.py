@@ -49,7 +49,8 @@ def responses(rows: int, epsilon: float) -> NDArray[np.float64]:
     keep = 1.0 / (1.0 + math.exp(-epsilon))
     joint: NDArray[np.float64] = np.ones((1, 1))
     for _ in range(rows):
-        joint = np.kron(joint, np.array([[keep, 1.0 - keep], [1.0 - keep, keep]]) / 2.0)
+        one = np.array([[keep, 1.0 - keep], [1.0 - keep, keep]]) / 2.0
+        joint = np.asarray(np.kron(joint, one), dtype=np.float64)
     return joint
 
 
@@ -100,7 +101,7 @@ def doob_steps(rows: int, *, epsilon: float) -> float:
 def sum_of_tails(queries: int, *, failure: float) -> float:
     """Erratum 9: the three tails of Theorem 2's proof, rearranged, in shares of the beta/2 that they may use."""
     share = failure / (4.0 * queries)
-    return queries * share * (2.0 ** (-2 / 3) + 2.0 ** (1 / 3) + math.pow(share, 1.25)) / (failure / 2.0)
+    return queries * share * (math.pow(2, -2 / 3) + math.pow(2, 1 / 3) + math.pow(share, 1.25)) / (failure / 2.0)
 
 
 def chosen_on_the_sample(rows: int) -> tuple[float, float]:
