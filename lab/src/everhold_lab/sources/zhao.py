@@ -46,12 +46,13 @@ def network_rows() -> float:
     """Effective rows of a Bayesian network: a fair parent and two children that copy it with probability 0.9."""
     copy = [[0.9, 0.1], [0.1, 0.9]]
     network = eh.BayesianNetwork({"a": (2, (), [0.5, 0.5]), "b": (2, ("a",), copy), "c": (2, ("a",), copy)})
-    return network.concentration(3)
+    return float(network.concentration(3))
 
 
 def field_rows() -> float:
     """Effective rows of a Markov network: two bits in a factor that favours equal ones nine to one."""
-    return eh.MarkovNetwork({"a": 2, "b": 2}, [(("a", "b"), [[9.0, 1.0], [1.0, 9.0]])]).concentration(2)
+    network = eh.MarkovNetwork({"a": 2, "b": 2}, [(("a", "b"), [[9.0, 1.0], [1.0, 9.0]])])
+    return float(network.concentration(2))
 
 
 def rows_on_a_chain(radius: float) -> float:
