@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import fmean
+from typing import Any
 
 import everhold as eh
 from everhold.guarantees.published import jung_pure_radius, jung_radius
@@ -22,7 +23,7 @@ __all__ = ["LECTURE_23", "LECTURE_23_TITLE", "TECHNIQUES", "TECHNIQUES_TITLE"]
 LECTURE_23_TITLE = "Lecture 23, Adaptive Data Analysis"
 TECHNIQUES_TITLE = "More DP techniques"
 
-_PLAN = {"rows": 50_000, "queries": 1000}
+_PLAN: dict[str, Any] = {"rows": 50_000, "queries": 1000}
 
 
 def jung_of_gaussian_noise(rows: int, *, queries: int, scale: float) -> float:

@@ -47,14 +47,15 @@ def told_with_odds(odds: float) -> list[list[list[float]]]:
 def responses(rows: int, epsilon: float) -> NDArray[np.float64]:
     """Joint law of `rows` fair bits and their randomised responses, shape (2^n, 2^n)."""
     keep = 1.0 / (1.0 + math.exp(-epsilon))
-    joint = np.ones((1, 1))
+    joint: NDArray[np.float64] = np.ones((1, 1))
     for _ in range(rows):
-        joint = np.kron(joint, np.array([[keep, 1.0 - keep], [1.0 - keep, keep]]) / 2.0)
+        one = np.array([[keep, 1.0 - keep], [1.0 - keep, keep]]) / 2.0
+        joint = np.asarray(np.kron(joint, one), dtype=np.float64)
     return joint
 
 
 def _shares(rows: int) -> NDArray[np.float64]:
-    return np.array(list(product((0, 1), repeat=rows))).mean(axis=1)
+    return np.asarray(np.array(list(product((0, 1), repeat=rows))).mean(axis=1), dtype=np.float64)
 
 
 def highest_likelihood_bits(rows: int, *, epsilon: float) -> float:
@@ -100,7 +101,7 @@ def doob_steps(rows: int, *, epsilon: float) -> float:
 def sum_of_tails(queries: int, *, failure: float) -> float:
     """Erratum 9: the three tails of Theorem 2's proof, rearranged, in shares of the beta/2 that they may use."""
     share = failure / (4.0 * queries)
-    return queries * share * (2 ** (-2 / 3) + 2 ** (1 / 3) + share**1.25) / (failure / 2.0)
+    return queries * share * (math.pow(2, -2 / 3) + math.pow(2, 1 / 3) + math.pow(share, 1.25)) / (failure / 2.0)
 
 
 def chosen_on_the_sample(rows: int) -> tuple[float, float]:
@@ -122,14 +123,15 @@ def first_above(values: tuple[int, ...], *, threshold: int, epsilon: float) -> i
     noise = SeededNoise(1)
     stream = SparseVector.above_threshold(epsilon=epsilon, threshold=threshold, sensitivity=1)
     _, replies = stream.ask(stream.start(noise), list(values), noise)
-    return replies.verdicts.tolist().index(1)
+    return int((replies.verdicts == 1).argmax())
 
 
 def sparse_answers(values: tuple[int, ...], *, tops: int, threshold: int, epsilon: float) -> list[int]:
     """Verdicts of Sparse: 0 below, 1 above, 2 after it has stopped; by seeded noise."""
     noise = SeededNoise(1)
     stream = SparseVector.sparse(epsilon=epsilon, tops=tops, threshold=threshold, sensitivity=1)
-    return stream.ask(stream.start(noise), list(values), noise)[1].verdicts.tolist()
+    _, replies = stream.ask(stream.start(noise), list(values), noise)
+    return [int(verdict) for verdict in replies.verdicts]
 
 
 def common_child() -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import everhold as eh
@@ -27,7 +29,7 @@ __all__ = ["ITEMS", "TITLE"]
 
 TITLE = "Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy"
 
-_SESSION = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
+_SESSION: dict[str, Any] = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
 
 
 def first_chosen(epsilon: float, *losses: int) -> float:
@@ -44,12 +46,13 @@ def network_rows() -> float:
     """Effective rows of a Bayesian network: a fair parent and two children that copy it with probability 0.9."""
     copy = [[0.9, 0.1], [0.1, 0.9]]
     network = eh.BayesianNetwork({"a": (2, (), [0.5, 0.5]), "b": (2, ("a",), copy), "c": (2, ("a",), copy)})
-    return network.concentration(3)
+    return float(network.concentration(3))
 
 
 def field_rows() -> float:
     """Effective rows of a Markov network: two bits in a factor that favours equal ones nine to one."""
-    return eh.MarkovNetwork({"a": 2, "b": 2}, [(("a", "b"), [[9.0, 1.0], [1.0, 9.0]])]).concentration(2)
+    network = eh.MarkovNetwork({"a": 2, "b": 2}, [(("a", "b"), [[9.0, 1.0], [1.0, 9.0]])])
+    return float(network.concentration(2))
 
 
 def rows_on_a_chain(radius: float) -> float:
