@@ -161,7 +161,8 @@ class Crossing:
     def _products(self, values: NDArray[np.float64], claimed: float, third: float | None) -> Shared:
         """Products of units; the third moment of a unit is not 0 where an outcome is rare (None: that of a cell)."""
         cells = self._cells
-        sums = np.bincount(cells.of_row, weights=values[cells.rows], minlength=len(cells.units))
+        found = np.bincount(cells.of_row, weights=values[cells.rows], minlength=len(cells.units))
+        sums = np.asarray(found, dtype=np.float64)
         whole = float(np.sum(np.bincount(cells.codes, weights=sums) ** 2))
         lost, left = self._centring
         products = whole - float(np.sum(sums**2)) + lost * claimed

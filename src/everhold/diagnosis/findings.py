@@ -498,7 +498,8 @@ def _as_series_of_units(
     spread[outcome.present], place[order.rows] = outcome.values, np.arange(len(order.rows))
     known = np.zeros(len(units), dtype=bool)
     known[order.rows] = True
-    sizes, totals = np.bincount(units[known]), np.bincount(units, weights=spread)
+    sizes = np.bincount(units[known])
+    totals = np.asarray(np.bincount(units, weights=spread), dtype=np.float64)
     placed = np.flatnonzero(sizes)
     places = np.bincount(units[known], weights=place[known])[placed] / sizes[placed]
     ordered_units = placed[np.argsort(places, kind="stable")]

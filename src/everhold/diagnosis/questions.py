@@ -181,13 +181,15 @@ class Watch:
         self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
     ) -> Iterator[QuestionWorth]:
         """By orders of rows, or of whole declared groups."""
-        totals = None if self.units is None else np.bincount(self.units, weights=scaled)
+        totals = None if self.units is None else np.asarray(np.bincount(self.units, weights=scaled), dtype=np.float64)
         for order in self.orders:
             if order.column is not None and (skip is None or order.column in skip):
                 continue
             sums = np.bincount(order.stretches, weights=scaled, minlength=len(self.sizes))
             kurtosis, promised = float(np.mean(scaled**4)), self.rows_for_one or 1.0
-            found = wandering_of_sums(sums, self.sizes, kurtosis=kurtosis, promised=promised)
+            found = wandering_of_sums(
+                np.asarray(sums, dtype=np.float64), self.sizes, kurtosis=kurtosis, promised=promised
+            )
             stretch = math.ceil(float(found.at_most[0]))
             if totals is None or order.units is None:
                 if (p_value := float(found.p_values[0])) <= level:
