@@ -39,6 +39,7 @@ from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
 from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
+from everhold.planning.wish import USUAL_VALUE
 from everhold.private_files import make_private
 from everhold.progress import progress
 from everhold.questions.means import Query
@@ -48,6 +49,7 @@ from everhold.questions.readings import Reading
 from everhold.sealing.champions import Champions
 from everhold.sealing.competition import Competition
 from everhold.sealing.configuration import (
+    ALIKE,
     bound_state,
     check_settings,
     drawn_from_rows,
@@ -228,6 +230,7 @@ class Holdout:
                 if nothing is declared, and training rows that could show it stay in an engine.
         """
         from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence
+        from everhold.diagnosis.likeness import declared_likeness
 
         check_name(name)
         most_rows = check_most_rows(most_rows)
@@ -245,14 +248,18 @@ class Holdout:
             check_name_is_free(name, existing.names())
             others = [existing.record(other) for other in existing.names()]
 
+        alike: float | None = None
+
         def choose(structure: RowStructure) -> Mechanism:
+            nonlocal alike
+            alike = declared_likeness(folder / TRAINING_FILE, declared, label=label)
             chosen = chosen_mechanism(
                 mechanism, structure, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-                dependence=dependence,
+                dependence=dependence, alike=alike,
             )  # fmt: skip
             chosen = chosen if competition is None else competition.planned(chosen)
             check_features(features, label=label, mechanism=chosen)
-            check_worth(chosen, allow_vacuous=allow_vacuous)
+            check_worth(chosen, allow_vacuous=allow_vacuous, alike=alike)
             return chosen
 
         with new_folder(rows, name) as folder, progress("sealing"):
@@ -261,10 +268,12 @@ class Holdout:
                 choose=choose, declared=declared, most_rows=most_rows, equal_rows=equal_rows, again=again,
                 others=others, seed=seed, competition=competition,
             )  # fmt: skip
+            if alike is not None:
+                made.configuration[ALIKE] = alike
             if competition is not None:
                 check_metric(competition, schema_from(made.configuration))
             state = made.mechanism.start(first_noise(seed))
-            warn_of_weak_promise(made.mechanism)  # before anything is recorded: warnings may be errors
+            warn_of_weak_promise(made.mechanism, alike)  # before anything is recorded: warnings may be errors
             if made.configuration["training_rows"]:
                 file = folder / TRAINING_FILE
                 drawn_from, copied = drawn_from_rows(made.configuration), made.configuration["training_rows"]
@@ -380,8 +389,9 @@ class Holdout:
 
     @property
     def promise(self) -> Promise:
-        """The promise that all answers keep together."""
-        return self._desk.promise
+        """The promise that all answers keep together, with the half-width that answers are expected to have."""
+        alike = self._desk.record.configuration.get(ALIKE)
+        return replace(self._desk.promise, expected=self.mechanism.expected_radius(USUAL_VALUE, alike))
 
     @property
     def promised(self) -> str:
@@ -757,6 +767,7 @@ class Holdout:
             "mechanism": described["mechanism"],
             "parameters": described["parameters"],
             "radius": promise.radius,
+            "expected": promise.expected,
             "statement": promise.statement,
             "confidence": promise.confidence,
             "dependence": self._desk.mechanism.dependence.to_dict(),

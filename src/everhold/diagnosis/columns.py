@@ -81,6 +81,7 @@ class OpenFile:
     Args:
         path: A Parquet file as `everhold.sealing.files.seal_rows` writes it.
         label: Column that is always looked at.
+        also: Columns that are always looked at, too.
 
     Attributes:
         rows: Number of rows of the file.
@@ -88,7 +89,7 @@ class OpenFile:
         notes: What is left out, in words.
     """
 
-    def __init__(self, path: Path, *, label: str | None = None) -> None:
+    def __init__(self, path: Path, *, label: str | None = None, also: Sequence[str] = ()) -> None:
         self._label = label
         self._connection = locked_connection(path)
         try:
@@ -99,7 +100,7 @@ class OpenFile:
             raise
         del types[POSITION]
         kinds = {name: kind for name, type_ in types.items() if (kind := _kind(type_)) is not None}
-        chosen = sorted(kinds, key=lambda name: name != label)[:_MOST_COLUMNS]
+        chosen = sorted(kinds, key=lambda name: (name != label, name not in also))[:_MOST_COLUMNS]
         self.kinds: dict[str, Kind] = {name: kind for name, kind in kinds.items() if name in chosen}
         left = len(types) - len(self.kinds)
         self.notes = (f"{left} of {len(types)} columns were not looked at",) if left else ()
