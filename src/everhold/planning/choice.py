@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence import RowStructure
 
-__all__ = ["FEWER_QUERIES", "check_worth", "chosen_mechanism", "warn_of_weak_promise"]
+__all__ = ["FEWER_QUERIES", "check_worth", "chosen_mechanism", "is_worth", "warn_of_weak_promise"]
 
 FEWER_QUERIES = (300, 100, 30, 10, 3, 1)
 """Numbers of questions that are tried where rows are worth too little for a plan."""
@@ -114,7 +114,7 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
         HoldoutRejected: If the radius is half the range or more, and an honest guess at `USUAL_VALUE` is answered no
             better than with such a radius by the procedure in force. Nothing was created.
     """
-    if allow_vacuous or _is_worth(mechanism, alike):
+    if allow_vacuous or is_worth(mechanism, alike):
         return
     radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE, alike)
     ways = [*_other_plans(mechanism, alike), _more_rows(mechanism, alike), "allow_vacuous=True (--allow-vacuous)"]
@@ -131,7 +131,7 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
     )
 
 
-def _is_worth(mechanism: Mechanism, alike: float | None) -> bool:
+def is_worth(mechanism: Mechanism, alike: float | None) -> bool:
     """Whether the guaranteed radius says something, or what is expected of honest guesses does."""
     if mechanism.promise().radius < _VACUOUS:
         return True
@@ -147,7 +147,7 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
     if not mechanism.only_silent:
         tried.append((_SILENT, [mechanism.queries, *fewer], "nothing is told before the study is unsealed"))
     for name, counts, how in tried:
-        worth = (made for count in counts if (made := _planned_anew(mechanism, name, count)) and _is_worth(made, alike))
+        worth = (made for count in counts if (made := _planned_anew(mechanism, name, count)) and is_worth(made, alike))
         if (made := next(worth, None)) is not None:
             said = f"around {USUAL_VALUE:g} within ±{at_most(made.expected_radius(USUAL_VALUE, alike))}"
             wished = {"queries": made.queries, **_overfits_of(made)}
