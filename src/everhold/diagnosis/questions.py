@@ -145,7 +145,8 @@ def _order_columns(training: StoredRows, label: str | None) -> Iterator[str]:
         return iter(())
     with OpenFile(path, label=label) as file:
         rows = file.first(_MOST_ROWS, ("time", "whole"))
-    return (column.name for column in rows.columns if is_order(column) and bool(np.all(column.ranks >= 0)))
+    whole = (column for column in rows.columns if column.sorted_alike and bool(np.all(column.ranks >= 0)))
+    return (column.name for column in whole if is_order(column))
 
 
 def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]]) -> None:
