@@ -27,7 +27,7 @@ __all__ = ["PlaceFinding", "places"]
 
 _NAMES = (
     *product(("lat", "latitude"), ("lon", "lng", "long", "longitude")),
-    ("x", "y"), ("x_coord", "y_coord"), ("coord_x", "coord_y"), ("pos_x", "pos_y"), ("easting", "northing"),
+    ("x_coord", "y_coord"), ("coord_x", "coord_y"), ("pos_x", "pos_y"), ("easting", "northing"),
 )  # fmt: skip
 _FEWEST_VALUES = 30  # of each coordinate
 _MOST_OUTCOMES = 8

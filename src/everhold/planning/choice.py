@@ -184,7 +184,7 @@ def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
     needed, groups = _rows_needed(mechanism, alike), mechanism.dependence
     if isinstance(groups, Groups):
         if needed is None:
-            return "seal more groups"
+            return "seal more groups, and train on more of them"
         return f"seal more groups, at least {math.ceil(groups.groups * needed / mechanism.rows):,} like these"
     if needed is None:
         return "seal more rows"
