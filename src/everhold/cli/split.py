@@ -95,8 +95,8 @@ def split(
       3  the rows cannot be read, or cannot be split so; nothing was written
     """
     _check(holdout, groups=groups, time=time, stratify=stratify, gap=gap, stretch=stretch)
-    from everhold.sealing.create import checked_seed
     from everhold.diagnosis.likeness import likeness
+    from everhold.sealing.create import checked_seed
     from everhold.sealing.files import TRAINING_FILE
     from everhold.sealing.splitting import STRETCH, split_file
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-
 import numpy as np
 
 from everhold.diagnosis.columns import outcomes_of
@@ -44,8 +43,8 @@ class CrossedFinding(GroupFinding):
         """Its values may have been drawn as the groups were."""
         return (
             f"training rows with equal {self.column!r} resemble each other {alike}, also across the declared groups; "
-            f"if its values were drawn, too, as raters or sites are, seal other values of it and declare {advice}{would}"
-            "; if answers are to be about these very values, the declaration is right"
+            f"if its values were drawn, too, as raters or sites are, seal other values of it and declare {advice}"
+            f"{would}; if answers are to be about these very values, the declaration is right"
         )
 
 

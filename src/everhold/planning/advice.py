@@ -92,8 +92,10 @@ def _of_guesses(plan: Plan, tuned: GuessAndCheck) -> Iterator[str]:
     if other.tuned.expected_radius(_HARDEST) < hardest.confirmed:
         yield f"{told}: narrower around {_HARDEST:g} from the start, until the study is unsealed."
         return
-    at = {value: surprises_until(tuned, other.tuned.expected_radius(value), value, plan.alike)
-          for value in (_HARDEST, plan.at)}
+    at = {
+        value: surprises_until(tuned, other.tuned.expected_radius(value), value, plan.alike)
+        for value in (_HARDEST, plan.at)
+    }
     if all(found is None for found in at.values()):
         yield f"{told}, and that is never narrower within the plan."
         return

@@ -358,7 +358,8 @@ def plan(
     made = Plan(
         rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack, dependence=wish.dependence,
         wished_radius=radius, lines=lines, training_rows=None if training_rows is None else wish.training_rows, at=at,
-        widths=_widths(lines, wish.alike), alike=wish.alike, steps=_steps(wish, lines, disagreement, with_rows=rows is not None),
+        widths=_widths(lines, wish.alike), alike=wish.alike,
+        steps=_steps(wish, lines, disagreement, with_rows=rows is not None),
         published=tuple(_published(name, wish, radius, with_rows=rows is not None) for name in STATEMENTS),
     )  # fmt: skip
     _warn_if_vacuous(made)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
 
 __all__ = [
-    "SPREADS", "TRUE_VALUES", "Width", "Widths", "few_rows", "least_vacuous", "sealed_units", "step_in_words", "surprises_until",
-    "vacuous_in_words", "width_at", "widths_of",
+    "SPREADS", "TRUE_VALUES", "Width", "Widths", "few_rows", "least_vacuous", "sealed_units", "step_in_words",
+    "surprises_until", "vacuous_in_words", "width_at", "widths_of",
 ]  # fmt: skip
 
 TRUE_VALUES = (0.5, 0.8, 0.9, 0.95, 0.99)
