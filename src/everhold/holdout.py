@@ -193,15 +193,16 @@ class Holdout:
                 ``"public"``: everybody may see all columns but the label, as in a competition; every answer is about
                 labels drawn anew on these rows, and only questions that read the label are answered. Needs independent
                 rows or `Groups`, given the features.
-            mechanism: A mechanism, or the name of one to be tuned; by default the one with the smallest radius
-                that needs no rows of one law.
+            mechanism: A mechanism, or the name of one to be tuned; by default the one whose answers are expected to be
+                the narrowest (`Mechanism.expected_radius`), among those that need no rows of one law.
             queries: Number of adaptive questions to plan for.
             overfits: Number of answers that may come from the holdout, for mechanisms that check guesses; by default
                 10, or one for each question if there are fewer.
             confidence: Probability with which all intervals hold together.
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             dependence: How the sealed rows depend on each other; `Independent` by default.
-            allow_vacuous: Seal the rows even if the radius is half the range or more, so that nothing is promised.
+            allow_vacuous: Seal the rows even if the guaranteed radius and what is expected of honest guesses are as wide
+                as half the range, so that nothing is promised.
             most_rows: The most rows that either table may have; a larger one is refused before it is read. Tables
                 that stay in an engine may have any number.
             equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features
