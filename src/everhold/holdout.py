@@ -201,8 +201,8 @@ class Holdout:
             confidence: Probability with which all intervals hold together.
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             dependence: How the sealed rows depend on each other; `Independent` by default.
-            allow_vacuous: Seal the rows even if the guaranteed radius and what is expected of honest guesses are as wide
-                as half the range, so that nothing is promised.
+            allow_vacuous: Seal the rows even if the guaranteed radius, and what is expected of honest guesses, is half
+                the range or more, so that nothing is promised.
             most_rows: The most rows that either table may have; a larger one is refused before it is read. Tables
                 that stay in an engine may have any number.
             equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features

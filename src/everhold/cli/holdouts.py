@@ -285,7 +285,7 @@ def create(
         if status["dependence"]["kind"] == "groups" and status.get("expected") is not None:
             note(
                 f"The half-width of {at_most(status['radius'])} is guaranteed. Answers around 0.9 are expected within "
-                f"{at_most(status['expected'])}, by how alike rows of one training group are; each has its own interval."
+                f"{at_most(status['expected'])}, as rows of one training group are alike; each has its own interval."
             )
         expected = getattr(created, "mechanism", None)  # a service tells no more than its status
         if feedback is Feedback.NONE and expected is not None:
