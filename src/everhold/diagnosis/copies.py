@@ -106,10 +106,9 @@ def _numbered(look: Look) -> NDArray[np.int64] | None:
     ]  # fmt: skip
     if rows < _FEWEST_ROWS or len(points) < _FEWEST_COLUMNS:
         return None
-    near, who = KDTree(np.transpose(points[:_MOST_COLUMNS])).query(
-        np.transpose(points[:_MOST_COLUMNS]), _NEIGHBOURS + 1
-    )
-    near, who = near[:, 1:], who[:, 1:]
+    measured = np.transpose(points[:_MOST_COLUMNS])
+    found = KDTree(measured).query(measured, _NEIGHBOURS + 1)
+    near, who = (np.asarray(part)[:, 1:] for part in found)
     gaps = near[:, 1:] > _GAP * np.maximum(near[:, :-1], 1e-12)
     if float(np.mean(gaps.any(axis=1))) < _SHARE:
         return None

@@ -54,8 +54,10 @@ def likeness(path: Path, *, groups: str, label: str | None) -> float:
 def likeness_of_rows(rows: OpenRows, *, groups: str, label: str) -> float:
     """The same for rows that were read."""
     column = rows.column(groups)
+    if column is None:
+        return UNKNOWN
     found = []
-    for outcome in [] if column is None else outcomes_of(rows, label=label, most=0):
+    for outcome in outcomes_of(rows, label=label, most=0):
         of_row = np.unique(column.ranks[outcome.present], return_inverse=True)[1]
         if (alike := within_groups(of_row, outcome.values)) is not None:
             found.append(alike.correlation + alike.standard_error)
