@@ -42,6 +42,7 @@ from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import Mechanism, Promise
 from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
+from everhold.planning.wish import USUAL_VALUE
 from everhold.private_files import make_private
 from everhold.progress import progress
 from everhold.questions.means import Query
@@ -52,6 +53,7 @@ from everhold.sealing.champions import Champions
 from everhold.sealing.checks import checked_classes
 from everhold.sealing.competition import Competition
 from everhold.sealing.configuration import (
+    ALIKE,
     bound_state,
     check_settings,
     drawn_from_rows,
@@ -209,15 +211,16 @@ class Holdout:
                 ``everhold split --stratify`` or ``train_test_split(stratify=...)`` do. Training rows then tell how
                 often each value is sealed, so answers are for rows with the values in these shares. Needs
                 independent rows.
-            mechanism: A mechanism, or the name of one to be tuned; by default the one with the smallest radius
-                that needs no rows of one law.
+            mechanism: A mechanism, or the name of one to be tuned; by default the one whose answers are expected to be
+                the narrowest (`Mechanism.expected_radius`), among those that need no rows of one law.
             queries: Number of adaptive questions to plan for.
             overfits: Number of answers that may come from the holdout, for mechanisms that check guesses; by default
                 10, or one for each question if there are fewer.
             confidence: Probability with which all intervals hold together.
             slack: No budget is spent on guesses closer than slack times the radius to the population's value.
             dependence: How the sealed rows depend on each other; `Independent` by default.
-            allow_vacuous: Seal the rows even if the radius is half the range or more, so that nothing is promised.
+            allow_vacuous: Seal the rows even if the guaranteed radius, and what is expected of honest guesses, is half
+                the range or more, so that nothing is promised.
             most_rows: The most rows that either table may have; a larger one is refused before it is read. Tables
                 that stay in an engine may have any number.
             equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features
@@ -256,6 +259,7 @@ class Holdout:
             warn_of_dependence,
             warn_of_whole_groups,
         )
+        from everhold.diagnosis.likeness import declared_likeness
 
         check_name(name)
         most_rows = check_most_rows(most_rows)
@@ -275,20 +279,26 @@ class Holdout:
             check_name_is_free(name, existing.names())
             others = [existing.record(other) for other in existing.names()]
 
+        alike: float | None = None
+
         def choose(structure: RowStructure) -> Mechanism:
+            nonlocal alike
+            alike = declared_likeness(folder / TRAINING_FILE, declared, label=label)
             chosen = chosen_mechanism(
                 mechanism, structure, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-                dependence=dependence,
+                dependence=dependence, alike=alike,
             )  # fmt: skip
             chosen = chosen if competition is None else competition.planned(chosen)
             check_features(features, label=label, mechanism=chosen)
-            check_worth(chosen, allow_vacuous=allow_vacuous)
+            check_worth(chosen, allow_vacuous=allow_vacuous, alike=alike)
             return chosen
 
         def check(made: Sealed) -> None:
+            if alike is not None:
+                made.configuration[ALIKE] = alike
             if competition is not None:
                 check_metric(competition, schema_from(made.configuration))
-            warn_of_weak_promise(made.mechanism)  # before anything is recorded: warnings may be errors
+            warn_of_weak_promise(made.mechanism, alike)  # before anything is recorded: warnings may be errors
             if made.configuration["training_rows"]:
                 file = folder / TRAINING_FILE
                 warn_of_matched_classes(folder, schema_from(made.configuration))
@@ -413,8 +423,9 @@ class Holdout:
 
     @property
     def promise(self) -> Promise:
-        """The promise that all answers keep together."""
-        return self._desk.promise
+        """The promise that all answers keep together, with the half-width that answers are expected to have."""
+        alike = self._desk.record.configuration.get(ALIKE)
+        return replace(self._desk.promise, expected=self.mechanism.expected_radius(USUAL_VALUE, alike))
 
     @property
     def promised(self) -> str:
@@ -792,6 +803,7 @@ class Holdout:
             "mechanism": described["mechanism"],
             "parameters": described["parameters"],
             "radius": promise.radius,
+            "expected": promise.expected,
             "statement": promise.statement,
             "confidence": promise.confidence,
             "dependence": self._desk.mechanism.dependence.to_dict(),

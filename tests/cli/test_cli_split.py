@@ -98,3 +98,25 @@ def test_the_commands_of_the_guide_work_and_seal(everhold, tmp_path, monkeypatch
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             everhold("create", words[1], f"again-{place}", "--again", *words[3:])
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
+def test_stretches_are_planned_by_the_spread_of_the_label_between_them(everhold, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng, days = np.random.default_rng(0), 1_500
+    state = np.zeros(days)
+    for day in range(1, days):
+        state[day] = 0.8 * state[day - 1] + 0.6 * rng.normal()
+    dates = np.datetime64("2018-01-01") + np.arange(days)
+    lines = [f"{date},{int(value > 0)}" for date, value in zip(dates, state, strict=True)]
+    Path("days.csv").write_text("\n".join(["date,y", *lines]), encoding="utf-8")
+    planned = {}
+    for name, more in (("with", ["--label", "y"]), ("without", [])):
+        given = ["--holdout", "0.3", "--time", "date", "--gap", "5", "--output", name, "--format", "json"]
+        ran = everhold("split", "days.csv", *given, *more)
+        command = json.loads(ran.stdout)["create"]
+        planned[name] = int(re.search(r"--queries (\d+)", command)[1])
+        assert ("Give --label" in ran.stderr) == (name == "without")
+        if name == "with":
+            everhold(*shlex.split(command)[1:])
+    assert planned["with"] >= 20 > planned["without"]

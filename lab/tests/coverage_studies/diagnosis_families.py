@@ -481,3 +481,73 @@ ADVISED = (
     Family("momentum, what is advised declared", _returns, _momentum, 0.5, _advised, asked="momentum > 0"),
 )
 """Here the promise has to hold, whether there is a warning or not."""
+
+
+def _dated(write: Callable[[np.ndarray], list[str]]) -> Callable[[np.random.Generator, int], Table]:
+    """The hidden regime with days as text in place of numbers, in a shuffled file."""
+
+    def draw(rng: np.random.Generator, start: int) -> Table:
+        table = _hidden(rng, start)
+        days = np.datetime64("2001-01-01") + table.pop("t")
+        return {"day": np.array(write(days), dtype=object), **table}
+
+    return draw
+
+
+def _iso(days: np.ndarray) -> list[str]:
+    return days.astype(str).tolist()
+
+
+def _day_first(days: np.ndarray) -> list[str]:
+    return [f"{day[8:]}/{day[5:7]}/{day[:4]}" for day in _iso(days)]
+
+
+def _field(rng: np.random.Generator, start: int, rows: int = 4_000, bumps: int = 60) -> Table:
+    """Places on a map whose hills are drawn anew; the label follows the hills."""
+    places, tops, heights = rng.random((rows, 2)), rng.random((bumps, 2)), rng.normal(size=bumps)
+    squares = np.sum((places[:, None, :] - tops[None, :, :]) ** 2, axis=2)
+    height = np.exp(-squares / (2.0 * 0.12**2)) @ heights
+    chance = 0.5 + 0.45 * np.tanh(1.5 * height)
+    return {"lat": 40.0 + places[:, 0], "lon": 10.0 + places[:, 1], "y": _coin(rng, chance)}
+
+
+def _copies(rng: np.random.Generator, start: int, originals: int = 1_000, copies: int = 4) -> Table:
+    """Measurements and labels of originals, each copied with a little noise, in a shuffled file."""
+    original = rng.permutation(np.repeat(np.arange(originals), copies))
+    measured = rng.normal(size=(originals, 5))[original] + 0.01 * rng.normal(size=(len(original), 5))
+    return {**{f"m{place}": measured[:, place] for place in range(5)}, "y": rng.integers(0, 2, originals)[original]}
+
+
+def _rated(rng: np.random.Generator, start: int, *, users: int = 200, rows: int = 20, spread: float = 0.5) -> Table:
+    """Users who rate the same 25 items; users and items have luck of their own."""
+    user, item = np.repeat(np.arange(users), rows), rng.integers(0, 25, users * rows)
+    luck = rng.normal(size=users)[user] + spread * rng.normal(size=25)[item]
+    names = np.array([f"item {number}" for number in range(25)], dtype=object)
+    return {"user": start + user, "item": names[item], "y": _coin(rng, 1.0 / (1.0 + np.exp(-1.5 * luck)))}
+
+
+def _plain(rng: np.random.Generator, start: int) -> Table:
+    """Independent rows with places, measurements, dates as text and items that mean nothing."""
+    rows = 4_000
+    days = np.datetime64("2001-01-01") + rng.integers(0, 3_000, rows)
+    return {
+        "lat": rng.random(rows), "lon": rng.random(rows), "a": rng.normal(size=rows), "b": rng.normal(size=rows),
+        "day": np.array(_iso(days), dtype=object), "item": rng.integers(0, 25, rows), "y": rng.integers(0, 2, rows),
+    }  # fmt: skip
+
+
+def _regime_of_x(table: Table) -> np.ndarray:
+    return table["x"].astype(float)
+
+
+WITHOUT_A_NUMBER = (
+    Family("hidden regime, ISO dates as text, shuffled file", _dated(_iso), _regime_of_x, 0.5, _nothing),
+    Family("hidden regime, days first as text, shuffled file", _dated(_day_first), _regime_of_x, 0.5, _nothing),
+    Family("places on a map, nothing declared", _field, _label, 0.5, _nothing),
+    Family("four noisy copies of each row, nothing declared", _copies, _label, 0.5, _nothing),
+    Family("users by items, users declared", _rated, _label, 0.5, lambda _: Groups("user")),
+    Family("users by items without an effect, users declared", lambda g, s: _rated(g, s, spread=0.0), _label, 0.5,
+           lambda _: Groups("user"), depends=False),
+    Family("independent rows with places, dates as text and items", _plain, _label, 0.5, _nothing, depends=False),
+)  # fmt: skip
+"""Dependence that no column of whole numbers or of times shows by itself."""

@@ -15,10 +15,20 @@ from pathlib import Path
 
 from everhold import __version__
 
-from .diagnosis_families import ADVISED, CONFIDENCE, FAMILIES, OVERFITS, QUERIES, Game, most_alarms, play
+from .diagnosis_families import (
+    ADVISED,
+    CONFIDENCE,
+    FAMILIES,
+    OVERFITS,
+    QUERIES,
+    WITHOUT_A_NUMBER,
+    Game,
+    most_alarms,
+    play,
+)  # fmt: skip
 
 PAGE = Path(__file__).parents[3] / "docs" / "theory" / "coverage-of-diagnosis.md"
-PLAYED = (*FAMILIES, *ADVISED)
+PLAYED = (*FAMILIES, *WITHOUT_A_NUMBER, *ADVISED)
 
 TEXT = """# Coverage of the diagnosis
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from diagnosis_families import ADVISED, FAMILIES, Family, create, most_alarms, play
+from diagnosis_families import ADVISED, FAMILIES, WITHOUT_A_NUMBER, Family, create, most_alarms, play
 from scipy.stats import binom
 
 import everhold as eh
@@ -14,7 +14,7 @@ NAMED = {family.name: family for family in (*FAMILIES, *ADVISED)}
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", [*FAMILIES, *WITHOUT_A_NUMBER], ids=lambda family: family.name)
 def test_the_promise_holds_or_there_was_a_warning(family):
     games = [play(family, seed) for seed in range(GAMES)]
     unfair = sum(not game.fair for game in games)

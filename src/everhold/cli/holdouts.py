@@ -309,6 +309,12 @@ def create(
     with created:
         promise = created.certificate().promise
         show_sentence(promise, {"promise": promise, **created.status()}, form)
+        status = created.status()
+        if status["dependence"]["kind"] == "groups" and status.get("expected") is not None:
+            note(
+                f"The half-width of {at_most(status['radius'])} is guaranteed. Answers around 0.9 are expected within "
+                f"{at_most(status['expected'])}, as rows of one training group are alike; each has its own interval."
+            )
         expected = getattr(created, "mechanism", None)  # a service tells no more than its status
         if feedback is Feedback.NONE and expected is not None:
             near = " and ".join(f"{at_most(expected.expected_radius(at))} near {at}" for at in (0.5, 0.9))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _APART, _SEALING = "What belongs together, at most one of", "The command that is printed"
-_FEWER = (300, 100, 30, 10, 3, 1)  # questions, where rows are worth too little for more
 
 
 def register(app: typer.Typer) -> None:
@@ -100,16 +98,20 @@ def split(
       3  the rows cannot be read, or cannot be split so; nothing was written
     """
     _check(holdout, groups=groups, time=time, stratify=stratify, gap=gap, stretch=stretch)
+    from everhold.diagnosis.likeness import likeness
     from everhold.sealing.create import checked_seed
-    from everhold.sealing.splitting import split_file
+    from everhold.sealing.files import TRAINING_FILE
+    from everhold.sealing.splitting import STRETCH, split_file
 
     with arguments_checked(), progress("splitting"):
         parts = split_file(
             table, output, share=holdout, groups=groups, time=time, gap=gap or 0.0, stretch=stretch,
             stratify=stratify, seed=checked_seed(seed),
         )  # fmt: skip
-    allowed = _allowed(parts, queries)
-    command = _command(table, output, groups="stretch" if time else groups, label=label or stratify, row_id=row_id,
+    column = STRETCH if time else groups
+    alike = None if column is None else likeness(output / TRAINING_FILE, groups=column, label=label or stratify)
+    allowed = _allowed(parts, queries, alike)
+    command = _command(table, output, groups=column, label=label or stratify, row_id=row_id,
                        stratified=stratify, queries=allowed or queries)  # fmt: skip
     record = {
         "training": str(output / "training.parquet"),
@@ -126,7 +128,7 @@ def split(
     else:
         show_record({name: value for name, value in record.items() if name != "create" and value is not None}, form)
         sys.stdout.write(f"\n{command}\n")
-    _say(table, parts, queries, allowed, time=time, gap=gap)
+    _say(table, parts, queries, allowed, time=time, gap=gap, label=label)
 
 
 def _check(
@@ -175,28 +177,26 @@ def _model(parts: Parts) -> DependenceModel:
     return Independent() if parts.groups is None else Groups(parts.sealed_sizes)
 
 
-def _allowed(parts: Parts, queries: int) -> int | None:
+def _allowed(parts: Parts, queries: int, alike: float | None) -> int | None:
     """The number of questions that is wished for, or the largest smaller one that rows would be sealed for."""
-    counts = (queries, *(fewer for fewer in _FEWER if fewer < queries))
-    return next((count for count in counts if _is_worth_it(parts, count)), None)
+    from everhold.planning.choice import FEWER_QUERIES
+
+    counts = (queries, *(fewer for fewer in FEWER_QUERIES if fewer < queries))
+    return next((count for count in counts if _is_worth_it(parts, count, alike)), None)
 
 
-def _is_worth_it(parts: Parts, queries: int) -> bool:
-    from everhold.errors import HoldoutRejected, VacuousGuaranteeWarning
-    from everhold.planning import plan
-    from everhold.planning.choice import check_worth
+def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
+    """Whether the command that seals would be accepted; `alike` is as for `Mechanism.expected_radius`."""
+    from everhold.mechanisms.guess_and_check import planned_overfits
+    from everhold.planning import best_mechanism
+    from everhold.planning.choice import is_worth
 
-    with arguments_checked(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", VacuousGuaranteeWarning)  # the command that seals will say it
-        best = plan(
-            rows=parts.sealed_rows, queries=queries, dependence=_model(parts), training_rows=parts.training_rows
-        ).best
-    try:
-        if best.tuned is not None:
-            check_worth(best.tuned, allow_vacuous=False)
-    except HoldoutRejected:
-        return False
-    return best.tuned is not None
+    with arguments_checked():
+        best = best_mechanism(
+            rows=parts.sealed_rows, queries=queries, overfits=planned_overfits(None, queries), confidence=0.95,
+            dependence=_model(parts), training_rows=parts.training_rows, alike=alike,
+        )  # fmt: skip
+    return is_worth(best, alike)
 
 
 def _command(
@@ -213,7 +213,10 @@ def _command(
     return shlex.join(["everhold", "create", f"{name}.db", name, *words])
 
 
-def _say(table: Path, parts: Parts, queries: int, allowed: int | None, *, time: str | None, gap: float | None) -> None:
+def _say(
+    table: Path, parts: Parts, queries: int, allowed: int | None, *, time: str | None, gap: float | None,
+    label: str | None,
+) -> None:  # fmt: skip
     """What people should know besides, on the error stream."""
     if time is not None:
         note(
@@ -226,4 +229,6 @@ def _say(table: Path, parts: Parts, queries: int, allowed: int | None, *, time: 
         note("The sealed rows are worth too few independent ones to promise anything: the command will be refused.")
     elif allowed < queries:
         note(f"The sealed rows are worth too few independent ones for {queries:,} questions; {allowed:,} are planned.")
+    if parts.groups is not None and label is None and (allowed or 0) < queries:
+        note("Give --label to plan with the spread of the label between training groups: more may be planned then.")
     note(f"Put {table.name} away when the rows are sealed: whoever has it has the sealed rows.")

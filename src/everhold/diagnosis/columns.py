@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from everhold.diagnosis.resemblance import scores
+from everhold.diagnosis.text_times import as_times, may_be_time
 from everhold.sealing.engines.base import POSITION
 from everhold.sealing.engines.embedded import SEALED, fetched, locked_connection
 from everhold.values.expressions.sql import quoted
@@ -54,6 +55,8 @@ class Column:
     """A column by the order of its values: their ranks among the different ones, from 0; -1 where one is missing.
 
     `values` is the text of some ranks, for a label that is text; `span` of whole numbers the largest minus the least.
+    `sorted_alike` says whether an engine sorts the column in the order of the ranks; text such as 31/01/2024 it does
+    not.
     """
 
     name: str
@@ -61,6 +64,17 @@ class Column:
     ranks: NDArray[np.int64]
     values: Mapping[int, str]
     span: float = math.inf
+    sorted_alike: bool = True
+
+    def in_time(self, values: Sequence[str]) -> Column:
+        """The column as times, if the text of all its different values, in the order of the ranks, says times."""
+        if self.kind not in ("text", "whole") or len(values) < _FEWEST_TIMES or not may_be_time(values[0]):
+            return self
+        if (times := as_times(values)) is None:
+            return self
+        place = np.append(np.unique(times, return_inverse=True)[1], -1)  # the last one for missing values
+        alike = bool(np.all(np.diff(place[:-1]) >= 0))
+        return replace(self, kind="time", ranks=place[self.ranks], values={}, sorted_alike=alike)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +95,7 @@ class OpenFile:
     Args:
         path: A Parquet file as `everhold.sealing.files.seal_rows` writes it.
         label: Column that is always looked at.
+        also: Columns that are always looked at, too.
 
     Attributes:
         rows: Number of rows of the file.
@@ -88,7 +103,7 @@ class OpenFile:
         notes: What is left out, in words.
     """
 
-    def __init__(self, path: Path, *, label: str | None = None) -> None:
+    def __init__(self, path: Path, *, label: str | None = None, also: Sequence[str] = ()) -> None:
         self._label = label
         self._connection = locked_connection(path)
         try:
@@ -99,7 +114,7 @@ class OpenFile:
             raise
         del types[POSITION]
         kinds = {name: kind for name, type_ in types.items() if (kind := _kind(type_)) is not None}
-        chosen = sorted(kinds, key=lambda name: name != label)[:_MOST_COLUMNS]
+        chosen = sorted(kinds, key=lambda name: (name != label, name not in also))[:_MOST_COLUMNS]
         self.kinds: dict[str, Kind] = {name: kind for name, kind in kinds.items() if name in chosen}
         left = len(types) - len(self.kinds)
         self.notes = (f"{left} of {len(types)} columns were not looked at",) if left else ()
@@ -114,10 +129,30 @@ class OpenFile:
 
     def first(self, most: int, kinds: Collection[Kind] = get_args(Kind)) -> OpenRows:
         """The columns of some kinds in the first rows of the file, at most so many; a span is that for so many rows."""
-        names = [name for name, kind in self.kinds.items() if kind in kinds]
-        read = self._read(names, f"{POSITION} < {most}")
+        where = f"{POSITION} < {most}"
+        times = self._like_times(where)
+        names = [name for name, kind in self.kinds.items() if kind in kinds or ("time" in kinds and name in times)]
+        read = self._read(names, where)
+        columns = [
+            column.in_time(self._texts(column.name, where)) if column.name in times else column
+            for column in read.columns
+        ]  # fmt: skip
         share = min(most / max(self.rows, 1), 1.0)  # of a shuffled index a sample has the span of the whole
-        return OpenRows(read.rows, tuple(replace(column, span=column.span * share) for column in read.columns))
+        return OpenRows(read.rows, tuple(replace(column, span=column.span * share) for column in columns))
+
+    def _like_times(self, where: str) -> set[str]:
+        """Columns of text or whole numbers, but for the label, some value of which looks like a date or a time."""
+        named = [name for name, kind in self.kinds.items() if kind in ("text", "whole") and name != self._label]
+        if not named:
+            return set()
+        some = ", ".join(f"CAST(any_value({quoted(name)}) AS VARCHAR)" for name in named)
+        found = fetched(self._connection, f"SELECT {some} FROM {SEALED} WHERE {where}")[0]
+        return {name for name, text in zip(named, found, strict=True) if text is not None and may_be_time(text)}
+
+    def _texts(self, name: str, where: str) -> list[str]:
+        """The different values of a column as text, in the order of the ranks."""
+        sql = f"SELECT CAST(v AS VARCHAR) FROM (SELECT DISTINCT {quoted(name)} AS v FROM {SEALED} WHERE {where}) "
+        return [text for (text,) in fetched(self._connection, f"{sql} WHERE v IS NOT NULL ORDER BY v")]
 
     def whole_groups(self, name: str, others: Sequence[str], most: int) -> OpenRows:
         """A column and others, in all rows of about so many rows' worth of values of the column, picked by a hash."""

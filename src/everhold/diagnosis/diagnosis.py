@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.dependence import DependenceModel
+from everhold.diagnosis.checks import ALL_CHECKS
 from everhold.diagnosis.columns import FILE_ORDER, OpenFile
-from everhold.diagnosis.findings import CHECKS, LESS_WORTH, Finding, Look, corrected, informative_sizes
+from everhold.diagnosis.findings import LESS_WORTH, Finding, Look, corrected, informative_sizes
 from everhold.display import Display, html_sentences, html_table, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import tuned_mechanism
@@ -203,7 +204,7 @@ def diagnose_rows(
     promised, declared = _promised(mechanism, training), mechanism.dependence
     bets = mechanism.bets and declared.group_column is not None
     look = Look(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart, bets)
-    found = corrected([finding for check in CHECKS for finding in check(look)])
+    found = corrected([finding for check in ALL_CHECKS for finding in check(look)])
     findings = [replace(each, effective_rows=each.share * mechanism.rows) for each in found]
     if promised is None:  # no promise rests on what averages are worth
         findings = [replace(each, p_value=1.0) for each in findings]

@@ -285,7 +285,8 @@ def to_look_at(
     """
     orders = [
         column.name for column in rows.columns
-        if column.kind in ("time", "whole") and is_order(column) and bool(np.all(column.ranks >= 0))
+        if column.kind in ("time", "whole") and column.sorted_alike and is_order(column)
+        and bool(np.all(column.ranks >= 0))
     ]  # fmt: skip
     together = [
         column.name for column in rows.columns

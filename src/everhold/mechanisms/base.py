@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.dependence import DependenceModel, Independent
+from everhold.dependence import DependenceModel, Groups, Independent
 from everhold.display import Display, html_record, html_sentences
 from everhold.errors import DependenceError
 from everhold.guarantees.intervals.base import Procedure
+from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
 from everhold.guarantees.transfer import transferred_interval
 from everhold.mechanisms.evaluations import Evaluations
@@ -166,6 +167,8 @@ class Promise(Display):
         privacy: ``(epsilon, delta)`` of differential privacy towards every sealed row; None where no noise is added.
         spends_only_beyond: Within the plan, budget is spent only on questions whose guess is at least this far from the
             population's value; None where nothing is promised about that.
+        expected: Half-width that answers around 0.9 are expected to have while guesses hold, by the procedure in
+            force; no bound, and None where it was not computed. Of groups it rests on the public training rows.
     """
 
     statement: str
@@ -175,6 +178,7 @@ class Promise(Display):
     details: dict[str, float]
     privacy: tuple[float, float] | None = None
     spends_only_beyond: float | None = None
+    expected: float | None = None
 
     def _repr_html_(self) -> str:
         promised = {name: value for name, value in self.to_dict().items() if name != "assumptions"}
@@ -365,14 +369,27 @@ class Mechanism(ABC):
     def promise(self) -> Promise:
         """The promise for all answers at once."""
 
-    def expected_radius(self, at: float) -> float:
+    def expected_radius(self, at: float, alike: float | None = None) -> float:
         """Half-width that an analyst whose guesses are honest can expect where the population's value is ``at``.
 
-        It is half the length of what is left of [0, 1]. Where answers do not depend on guesses, that is left by the
-        radius of the promise.
+        It is an expectation and no bound: half the length of what is left of [0, 1] by the procedure in force. Where
+        answers do not depend on guesses, that is left by the radius of the promise.
+
+        Args:
+            at: The population's value of a yes-or-no question.
+            alike: Correlation of two rows of one sealed group, in [0, 1], where sums of groups are bet on; None where
+                they are not, because no column names the groups or there are no training rows.
         """
         radius = self.promise().radius
         return (min(at + radius, 1.0) - max(at - radius, 0.0)) / 2.0
+
+    def bets_on_groups(self, at: float, alike: float | None, *, training_rows: int) -> GroupBetting | None:
+        """The bet on groups that a yes-or-no question is planned with; None where the rows are in no known groups."""
+        if alike is None or not isinstance(self.dependence, Groups) or not self.dependence.counts:
+            return None
+        times = self.rows / self.dependence.rows  # of sizes that are only shares; 1 where the rows are known
+        sizes = tuple((size, number * times) for size, number in self.dependence.counts)
+        return GroupBetting.planned(sizes, at=at, alike=alike, training_rows=training_rows)
 
     @property
     def confirms_within(self) -> float | None:

@@ -418,11 +418,16 @@ class GuessAndCheck(ChecksGuesses):
         beyond = self.slack * (self.tolerance - self.rounding) - self.rounding if self.slack else None
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
 
-    def expected_radius(self, at: float) -> float:
+    def expected_radius(self, at: float, alike: float | None = None) -> float:
         """That of a confirmed answer to a yes-or-no question, the last planned one, if no guess was a surprise."""
         quiet = float(self.nats(self.queries, 0, 0.0))
-        low, high = self.told_of_guess(self.yes_no_procedure, at, quiet)
-        return (high - low) / 2.0
+        low, high = self.told_of_guess(self.yes_no_at(at, quiet, alike), at, quiet)
+        return float(high - low) / 2.0
+
+    def yes_no_at(self, at: float, nats: float, alike: float | None) -> Procedure:
+        """The procedure in force of a planned yes-or-no question; `alike` is as for `expected_radius`."""
+        bets = self.bets_on_groups(at, alike, training_rows=self.training_rows or self.rows)
+        return self.yes_no_procedure if bets is None else self.procedure_at(bets, at, nats)
 
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] = (), *, silent: bool = False

@@ -129,11 +129,12 @@ class Silent(Mechanism):
         scores = float(hoeffding_radius(rows=rows, log_inverse_level=float(self.nats(1)))) + self.rounding
         return self._promised(self._widest + self.rounding, {"first_questions": scores} if self.first else {})
 
-    def expected_radius(self, at: float) -> float:
+    def expected_radius(self, at: float, alike: float | None = None) -> float:
         """That of the first yes-or-no question, once it is unsealed."""
-        rows = self.effective_rows(self.rows)
+        rows, nats = self.effective_rows(self.rows), float(self.nats(1))
         kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
-        low, high = kind(rows=rows, training=rows).interval(at, float(self.nats(1)))
+        bets = self.bets_on_groups(at, alike, training_rows=self.rows)
+        low, high = (bets or kind(rows=rows, training=rows)).expected(at, nats)
         return (high - low) / 2.0 + self.rounding
 
     def surely_answers(

@@ -71,8 +71,8 @@ def _headline(plan: Plan, best: PlanLine) -> str:
 
 def _of_guesses(plan: Plan, tuned: GuessAndCheck) -> Iterator[str]:
     """Where another mechanism would be better, and what is left when the study is over."""
-    hardest = width_at(tuned, _HARDEST, 0)
-    usual = width_at(tuned, plan.at, 0)
+    hardest = width_at(tuned, _HARDEST, 0, plan.alike)
+    usual = width_at(tuned, plan.at, 0, plan.alike)
     told = "nothing to say" if hardest.confirmed >= _HARDEST else at_most(hardest.confirmed)
     yield (
         f"At the last planned question, around {_HARDEST:g}, it has {told} if guesses hold; "
@@ -92,7 +92,10 @@ def _of_guesses(plan: Plan, tuned: GuessAndCheck) -> Iterator[str]:
     if other.tuned.expected_radius(_HARDEST) < hardest.confirmed:
         yield f"{told}: narrower around {_HARDEST:g} from the start, until the study is unsealed."
         return
-    at = {value: surprises_until(tuned, other.tuned.expected_radius(value), value) for value in (_HARDEST, plan.at)}
+    at = {
+        value: surprises_until(tuned, other.tuned.expected_radius(value), value, plan.alike)
+        for value in (_HARDEST, plan.at)
+    }
     if all(found is None for found in at.values()):
         yield f"{told}, and that is never narrower within the plan."
         return

@@ -12,7 +12,16 @@ from everhold.guarantees.published import STATEMENTS, zhao_theorem_2, zhao_theor
 from everhold.mechanisms import MECHANISMS, answering
 from everhold.mechanisms.guess_and_check import planned_overfits
 from everhold.planning.search import largest_within, smallest_within
-from everhold.planning.wish import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, Wish, check_radius, check_value, tuned_for
+from everhold.planning.wish import (
+    LEAST_RADIUS,
+    MOST_QUERIES,
+    MOST_ROWS,
+    Wish,
+    check_radius,
+    check_value,
+    expected_likeness,
+    tuned_for,
+)
 from everhold.progress import progress
 
 if TYPE_CHECKING:
@@ -59,6 +68,7 @@ def rows_needed(
     dependence: DependenceModel | None = None,
     training_rows: int | None = None,
     at: float | None = None,
+    alike: float | None = None,
 ) -> dict[str, int | None]:
     """For each mechanism, the smallest number of rows whose best radius is within the wished one.
 
@@ -76,6 +86,7 @@ def rows_needed(
         training_rows: Rows that guesses are made from; as many as are sealed by default.
         at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
             None for the worst case.
+        alike: With groups, the expected correlation of two rows of one group; by default they are all alike.
 
     Returns:
         Mechanism to rows, exactly: with one row less the radius is above the wish. None where more rows are needed
@@ -94,7 +105,7 @@ def rows_needed(
     radius = check_radius(radius)
     wish = _wish(
         dependence, rows=1, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-        training_rows=training_rows or 0,
+        training_rows=training_rows or 0, alike=expected_likeness(dependence, training_rows, alike),
     )  # fmt: skip
     at = None if at is None else check_value(at)
     needed = by_mechanism(lambda name: rows_needed_by(name, wish, radius, at=at))
@@ -112,6 +123,7 @@ def queries_allowed(
     dependence: DependenceModel | None = None,
     training_rows: int | None = None,
     at: float | None = None,
+    alike: float | None = None,
 ) -> dict[str, int]:
     """For each mechanism, the largest number of questions whose best radius is within the wished one.
 
@@ -128,6 +140,7 @@ def queries_allowed(
         training_rows: Rows that guesses are made from; as many as are sealed by default.
         at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
             None for the worst case.
+        alike: With groups, the expected correlation of two rows of one group; by default they are all alike.
 
     Returns:
         Mechanism to questions, exactly: with one question more the radius is above the wish. 0 where not even one
@@ -143,7 +156,7 @@ def queries_allowed(
     radius = check_radius(radius)
     wish = _wish(
         dependence, rows=rows, queries=MOST_QUERIES, overfits=overfits, confidence=confidence, slack=slack,
-        training_rows=training_rows or 0,
+        training_rows=training_rows or 0, alike=expected_likeness(dependence, training_rows, alike),
     )  # fmt: skip
     at = None if at is None else check_value(at)
     return by_mechanism(lambda name: queries_allowed_by(name, wish, radius, at=at))
@@ -167,7 +180,7 @@ def radius_of(name: str, wish: Wish, *, at: float | None = None) -> float:
     tuned = tuned_for(name, wish)
     if isinstance(tuned, str):
         return math.inf
-    return tuned.promise().radius if at is None else tuned.expected_radius(at)
+    return tuned.promise().radius if at is None else tuned.expected_radius(at, wish.alike)
 
 
 def rows_needed_by(name: str, wish: Wish, radius: float, *, at: float | None = None) -> int | None:

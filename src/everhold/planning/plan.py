@@ -24,7 +24,7 @@ from everhold.planning.inverse import (
     rows_needed_by,
 )
 from everhold.planning.steps import Steps, steps_of
-from everhold.planning.widths import Widths, least_vacuous, vacuous_in_words, widths_of
+from everhold.planning.widths import Widths, least_vacuous, sealed_units, vacuous_in_words, widths_of
 from everhold.planning.wish import (
     LEAST_RADIUS,
     MOST_QUERIES,
@@ -33,6 +33,7 @@ from everhold.planning.wish import (
     Wish,
     check_radius,
     check_value,
+    expected_likeness,
     tuned_for,
 )
 
@@ -127,6 +128,7 @@ class Plan(Display):
         at: The population's value at which lines are compared by what can be expected.
         widths: Half-widths of guess-and-check by true value or spread; None where it cannot serve the wish.
         steps: What a gate can see; None unless a disagreement was given, or where rows depend on each other.
+        alike: The expected correlation of two rows of one group; None without groups that are bet on.
     """
 
     rows: int | None
@@ -142,6 +144,7 @@ class Plan(Display):
     at: float = USUAL_VALUE
     widths: Widths | None = None
     steps: Steps | None = None
+    alike: float | None = None
 
     @property
     def best(self) -> PlanLine:
@@ -185,7 +188,7 @@ class Plan(Display):
         """The wish, for these rows or those given."""
         return Wish(
             rows=rows or self.rows or 1, queries=self.queries, overfits=self.overfits, confidence=self.confidence,
-            slack=self.slack, dependence=self.dependence, training_rows=self.training_rows or 0,
+            slack=self.slack, dependence=self.dependence, training_rows=self.training_rows or 0, alike=self.alike,
         )  # fmt: skip
 
     def rows_needed(self, radius: float, *, at: float | None = None) -> dict[str, int | None]:
@@ -246,6 +249,7 @@ class Plan(Display):
             "published": [{"statement": line.statement, **self._asked(line)} for line in self.published],
             "at": self.at,
             "training_rows": self.training_rows,
+            "alike": self.alike,
             "widths": None if self.widths is None else self.widths.to_dict(),
             "steps": None if self.steps is None else self.steps.to_dict(),
         }
@@ -300,6 +304,7 @@ def plan(
     training_rows: int | None = None,
     at: float = USUAL_VALUE,
     disagreement: float | None = None,
+    alike: float | None = None,
 ) -> Plan:
     """The best parameters of every mechanism for a wish, side by side.
 
@@ -321,6 +326,8 @@ def plan(
         at: The population's value of a yes-or-no question, in [0, 1], at which lines are compared.
         disagreement: Share of the rows on which a challenger and the champion of a gate differ; then `Plan.steps` says
             what the gate can see if all questions are challenges.
+        alike: With groups, the expected correlation of two rows of one group, in [0, 1]; by default they are all
+            alike, which is the worst case. What is expected rests on it, and no promise does.
 
     Warns:
         VacuousGuaranteeWarning: If the worst case of the best adaptive line, or the wished radius, is half the range or
@@ -340,6 +347,7 @@ def plan(
     wish = Wish(
         rows=1 if rows is None else rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
         dependence=Independent() if dependence is None else dependence, training_rows=training_rows or 0,
+        alike=expected_likeness(dependence, training_rows, alike),
     )  # fmt: skip
     at = check_value(at)
     if radius is not None:
@@ -350,7 +358,8 @@ def plan(
     made = Plan(
         rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack, dependence=wish.dependence,
         wished_radius=radius, lines=lines, training_rows=None if training_rows is None else wish.training_rows, at=at,
-        widths=_widths(lines), steps=_steps(wish, lines, disagreement, with_rows=rows is not None),
+        widths=_widths(lines, wish.alike), alike=wish.alike,
+        steps=_steps(wish, lines, disagreement, with_rows=rows is not None),
         published=tuple(_published(name, wish, radius, with_rows=rows is not None) for name in STATEMENTS),
     )  # fmt: skip
     _warn_if_vacuous(made)
@@ -371,7 +380,7 @@ def _line(name: str, wish: Wish, radius: float | None, *, at: float, with_rows: 
     tuned = tuned_for(name, wish)
     if isinstance(tuned, str):
         return replace(line, note=tuned)
-    promised, expected = tuned.promise().radius, tuned.expected_radius(at)
+    promised, expected = tuned.promise().radius, tuned.expected_radius(at, wish.alike)
     vacuous = "" if promised < _VACUOUS else _SAYS_NOTHING if expected >= least_vacuous(at) else _ONLY_WORST
     return replace(
         line, radius=promised, parameters=tuned.parameters(), note=_joined(kind.note, vacuous), tuned=tuned,
@@ -397,10 +406,10 @@ def _with_inverse(line: PlanLine, wish: Wish, radius: float, *, at: float, with_
     )
 
 
-def _widths(lines: tuple[PlanLine, ...]) -> Widths | None:
+def _widths(lines: tuple[PlanLine, ...], alike: float | None) -> Widths | None:
     for line in lines:
         if isinstance(line.tuned, GuessAndCheck):
-            return widths_of(line.tuned)
+            return widths_of(line.tuned, alike)
     return None
 
 
@@ -433,8 +442,8 @@ def _joined(*notes: str) -> str:
 
 
 def _warn_if_vacuous(made: Plan) -> None:
-    advice = "plan for more rows, fewer questions or fewer overfits"
-    said = "" if made.best.tuned is None else vacuous_in_words(made.best.tuned)
+    advice = f"plan for more {sealed_units(made.dependence)}, fewer questions or fewer overfits"
+    said = "" if made.best.tuned is None else vacuous_in_words(made.best.tuned, made.alike)
     if not said and made.wished_radius is not None and made.wished_radius >= _VACUOUS:
         said = f"the radius {made.wished_radius:.2f} is half the range or more and promises nothing"
     if said:

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 from everhold.dependence import Groups, Independent
 from everhold.display import Display, at_most
 from everhold.guarantees.intervals.closed_form import planned_radius
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.labels import Offsets
 from everhold.planning.steps import USUAL_DISAGREEMENT, least_step
 from everhold.planning.wish import USUAL_VALUE
 
 if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
     from everhold.mechanisms import Mechanism
 
 __all__ = [
-    "SPREADS", "TRUE_VALUES", "Width", "Widths", "few_rows", "least_vacuous", "step_in_words", "surprises_until",
-    "vacuous_in_words", "width_at", "widths_of",
+    "SPREADS", "TRUE_VALUES", "Width", "Widths", "few_rows", "least_vacuous", "sealed_units", "step_in_words",
+    "surprises_until", "vacuous_in_words", "width_at", "widths_of",
 ]  # fmt: skip
 
 TRUE_VALUES = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -98,11 +100,11 @@ class Widths(Display):
         return self.to_text()
 
 
-def widths_of(mechanism: GuessAndCheck) -> Widths:
-    """With no surprise, with some, and after all that are planned."""
+def widths_of(mechanism: GuessAndCheck, alike: float | None = None) -> Widths:
+    """With no surprise, with some, and after all that are planned; `alike` is as for `Mechanism.expected_radius`."""
     most = min(mechanism.overfits, mechanism.queries - 1)
     counts = sorted({0, math.isqrt(most), most})
-    lines = [width_at(mechanism, value, surprises) for surprises in counts for value in TRUE_VALUES]
+    lines = [width_at(mechanism, value, surprises, alike) for surprises in counts for value in TRUE_VALUES]
     kind, size = _units(mechanism)
     if kind:
         lines += [_width_by_spread(mechanism, kind, size, sd, surprises) for surprises in counts for sd in SPREADS]
@@ -112,16 +114,22 @@ def widths_of(mechanism: GuessAndCheck) -> Widths:
     )  # fmt: skip
 
 
-def width_at(mechanism: GuessAndCheck, value: float, surprises: int) -> Width:
+def width_at(mechanism: GuessAndCheck, value: float, surprises: int, alike: float | None = None) -> Width:
     """Of a yes-or-no question with this true value, the last planned one, after so many surprises."""
-    procedure, nats = mechanism.yes_no_procedure, _last_nats(mechanism, surprises)
+    nats = _last_nats(mechanism, surprises)
+    procedure = mechanism.yes_no_at(value, nats, alike)
     confirmed = mechanism.told_of_guess(procedure, value, nats)
+    if not isinstance(procedure, OfMeans):
+        usual = Offsets.of(procedure, value, nats).usual + mechanism.rounding
+        low, high = procedure.expected(value, nats)
+        unsealed = _half(low - mechanism.rounding, high + mechanism.rounding)
+        return Width("yes_no", value, surprises, _half(*confirmed), _half(value - usual, value + usual), unsealed)
     cell = mechanism.cells.told(math.floor(value * mechanism.steps))
-    released, unsealed = procedure.span(*cell, nats), procedure.interval(value, nats)
+    released, exact = procedure.span(*cell, nats), procedure.interval(value, nats)
     halves = (
         _half(*confirmed),
         _half(float(released[0]) - mechanism.rounding, float(released[1]) + mechanism.rounding),
-        _half(unsealed[0] - mechanism.rounding, unsealed[1] + mechanism.rounding),
+        _half(exact[0] - mechanism.rounding, exact[1] + mechanism.rounding),
     )
     return Width("yes_no", value, surprises, *halves)
 
@@ -167,13 +175,13 @@ def _squares(groups: Groups, rows: int) -> float:
     return float(squares) * rows / groups.rows
 
 
-def surprises_until(mechanism: GuessAndCheck, width: float, at: float) -> int | None:
+def surprises_until(mechanism: GuessAndCheck, width: float, at: float, alike: float | None = None) -> int | None:
     """After how many surprises an answer at the end of the plan is first wider than this; None if never within it."""
     most = mechanism.queries - 1
 
     def wider(surprises: int) -> bool:
         nats = _last_nats(mechanism, surprises)
-        return _half(*mechanism.told_of_guess(mechanism.yes_no_procedure, at, nats)) > width
+        return _half(*mechanism.told_of_guess(mechanism.yes_no_at(at, nats, alike), at, nats)) > width
 
     dearest = min(most, math.floor(mechanism.queries * mechanism.grid / (mechanism.grid + 1.0)))
     if not wider(dearest):
@@ -185,22 +193,34 @@ def surprises_until(mechanism: GuessAndCheck, width: float, at: float) -> int | 
     return wide
 
 
-def vacuous_in_words(mechanism: Mechanism) -> str:
+def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
     """What is to be said of a worst case of half the range or more; nothing where it is less."""
-    radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE)
+    radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE, alike)
     if radius < _VACUOUS:
         return ""
     if expected >= least_vacuous(USUAL_VALUE):
         return f"the radius {radius:.2f} is half the range or more and promises nothing"
+    if alike is not None:
+        return (
+            f"the guaranteed radius {radius:.2f} is half the range or more, because it allows for rows that are all "
+            f"alike in a group; each answer has an interval of its own that holds, expected within {at_most(expected)} "
+            f"around {USUAL_VALUE:g} while guesses hold"
+        )
     return (
         f"after all planned surprises the radius {radius:.2f} is half the range or more and promises nothing; only "
         f"while guesses hold are answers narrower, with half-widths of {at_most(expected)} around {USUAL_VALUE:g}"
     )
 
 
-def few_rows(mechanism: Mechanism) -> str:
+def sealed_units(dependence: DependenceModel) -> str:
+    """The units of which more make answers narrower: groups where they are declared, else rows."""
+    return "groups" if isinstance(dependence, Groups) else "rows"
+
+
+def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
     """What can be seen at all with few rows."""
-    said = f"expect wide intervals, such as ±{at_most(mechanism.expected_radius(USUAL_VALUE))} around {USUAL_VALUE:g}"
+    expected = at_most(mechanism.expected_radius(USUAL_VALUE, alike))
+    said = f"expect wide intervals, such as ±{expected} around {USUAL_VALUE:g}"
     if isinstance(mechanism, GuessAndCheck) and isinstance(mechanism.dependence, Independent):
         seen = step_in_words(mechanism, USUAL_DISAGREEMENT)
         return f"{said}; {seen}"

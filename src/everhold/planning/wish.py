@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.dependence import DependenceModel, Independent
+from everhold.dependence import DependenceModel, Groups, Independent
 from everhold.errors import DependenceError
 from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.mechanisms.base import MOST_ROWS
@@ -21,6 +21,7 @@ __all__ = [
     "best_mechanism",
     "check_radius",
     "check_value",
+    "expected_likeness",
     "tuned_for",
     "tuned_mechanism",
 ]
@@ -48,6 +49,8 @@ class Wish:
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
         dependence: How the rows depend on each other.
         training_rows: Rows that guesses are made from; 0 if nobody knows, and then as many as are sealed.
+        alike: As for `Mechanism.expected_radius`: the expected correlation of two rows of one group; None where sums
+            of groups are not bet on.
 
     Raises:
         ValueError: If the wish is not valid.
@@ -60,6 +63,7 @@ class Wish:
     slack: float = 0.0
     dependence: DependenceModel = field(default_factory=Independent)
     training_rows: int = 0
+    alike: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.dependence, DependenceModel):
@@ -83,6 +87,8 @@ class Wish:
             raise ValueError(f"slack is {brief(self.slack)}; expected a number in [0, 1), such as 1/3")
         if (-1 if (training := as_whole(self.training_rows)) is None else training) < 0:
             raise ValueError(f"training_rows is {brief(self.training_rows)}; expected a whole number of at least 0")
+        if self.alike is not None and not 0.0 <= as_float(self.alike) <= 1.0:
+            raise ValueError(f"alike is {brief(self.alike)}; expected a correlation in [0, 1], or None")
         plain_types = {
             "rows": int, "queries": int, "overfits": int, "confidence": float, "slack": float, "training_rows": int,
         }  # fmt: skip
@@ -96,6 +102,23 @@ class Wish:
     def with_queries(self, queries: int) -> Self:
         """The same wish for another number of questions; at most one overfit for each of them."""
         return replace(self, queries=queries, overfits=min(self.overfits, queries))
+
+
+def expected_likeness(
+    dependence: DependenceModel | None, training_rows: int | None, alike: float | None
+) -> float | None:
+    """Correlation of rows of one group that is planned with; None where no procedure bets on sums of groups.
+
+    Sizes alone are planned as if a column names the groups when rows are sealed.
+
+    Args:
+        dependence: How the rows depend on each other.
+        training_rows: Their number; None for as many as are sealed.
+        alike: What the planner expects; None for rows that are all alike.
+    """
+    if not isinstance(dependence, Groups) or training_rows == 0:
+        return None
+    return 1.0 if alike is None else alike
 
 
 def check_radius(radius: float) -> float:
@@ -159,7 +182,8 @@ def tuned_mechanism(
 def tuned_for(name: str, wish: Wish) -> Mechanism | str:
     """The named mechanism with its best parameters for a checked wish, or the reason why it cannot serve the wish."""
     try:
-        return tuned_mechanism(name, **{each.name: getattr(wish, each.name) for each in fields(wish)})
+        wished = {each.name: getattr(wish, each.name) for each in fields(wish) if each.name != "alike"}
+        return tuned_mechanism(name, **wished)
     except ValueError as reason:
         return str(reason)
 
@@ -174,6 +198,7 @@ def best_mechanism(
     dependence: DependenceModel | None = None,
     training_rows: int = 0,
     with_guesses: bool = True,
+    alike: float | None = None,
 ) -> Mechanism:
     """The adaptive mechanism whose answers a well-behaved analyst can expect to be the narrowest.
 
@@ -189,6 +214,7 @@ def best_mechanism(
         dependence: How the rows depend on each other; independent by default.
         training_rows: Rows that guesses are made from; 0 if nobody knows, and then as many as are sealed.
         with_guesses: Whether every question comes with a guess, such as a training estimate.
+        alike: As for `Mechanism.expected_radius`.
 
     Raises:
         ValueError: If the wish is not valid.
@@ -208,4 +234,4 @@ def best_mechanism(
                 refused.append(reason)
     if not tuned:
         raise refused[0]
-    return min(tuned, key=lambda mechanism: mechanism.expected_radius(USUAL_VALUE))
+    return min(tuned, key=lambda mechanism: mechanism.expected_radius(USUAL_VALUE, alike))

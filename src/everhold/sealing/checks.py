@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPEN", "Classes", "FileSide", "Side", "TableSide", "check_names", "check_not_shared", "check_row_ids",
-    "check_same_columns", "checked_classes", "classes_of", "is_missing", "label_kind",
+    "check_same_columns", "checked_classes", "classes_of", "count_respelled", "is_missing", "label_kind", "same_id",
 ]  # fmt: skip
 
 OPEN: Literal["open"] = "open"
@@ -147,6 +147,20 @@ class TableSide:
 
     def _one(self, aggregate: str) -> Any:
         return self.engine.rows(f"SELECT {aggregate} FROM {self._rows}")[0][0]
+
+
+def same_id(column: str) -> str:
+    """SQL of an id as it is meant: without outer spaces, case, leading zeros of a number and its ``.0``."""
+    text = f"lower(upper(nfc_normalize(trim(regexp_replace({quoted(column)}::VARCHAR, '[\\s\\pZ]+', ' ', 'g')))))"
+    return f"regexp_replace({text}, '^0*([0-9]+)([.]0*)?$', '\\1')"
+
+
+def count_respelled(connection: duckdb.DuckDBPyConnection, column: str, sets: Sequence[str]) -> int:
+    """Number of ids of a column of text that are spelled in two or more ways in these views, taken together."""
+    name = quoted(column)
+    ids = " UNION ".join(f"SELECT {name} FROM {what} WHERE {name} IS NOT NULL" for what in sets)
+    meant = f"SELECT {same_id(column)} AS id FROM ({ids}) GROUP BY 1 HAVING count(*) > 1"
+    return int(connection.execute(f"SELECT count(*) FROM ({meant})").fetchall()[0][0])
 
 
 def is_missing(name: str, columns: Mapping[str, ColumnKind]) -> str:
@@ -362,11 +376,15 @@ def check_not_shared(connection: duckdb.DuckDBPyConnection, row_id: str) -> None
         HoldoutRejected: If one is.
     """
     column = quoted(row_id)
+    types = connection.execute(f"SELECT DISTINCT typeof({column}) FROM holdout").fetchall()
+    if types == [("VARCHAR",)]:
+        column = same_id(row_id)
     sql = f"SELECT count(DISTINCT {column}) FROM holdout WHERE {column} IN (SELECT {column} FROM training)"
     shared = int(connection.execute(sql).fetchall()[0][0])
     if shared:
         raise HoldoutRejected(
             f"{shared} row ids of column {row_id!r} are in the holdout and in the training set; expected none; "
-            "a holdout that was trained on proves nothing: remove them from one of the two; nothing was created",
+            "a holdout that was trained on proves nothing: remove them from one of the two; ids that differ only in "
+            "case, spaces or leading zeros count as the same; nothing was created",
             shared=shared,
         )

@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from everhold.sealing.keys import StewardKey
 
 __all__ = [
-    "bound_state", "check_settings", "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from",
+    "ALIKE", "bound_state", "check_settings", "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from",
     "public_facts", "schema_from", "state_from",
 ]  # fmt: skip
+
+ALIKE = "alike"
+"""Entry of a holdout with groups: how alike rows of one group are in the label, on the training rows."""
 
 _SETTINGS = {
     "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",

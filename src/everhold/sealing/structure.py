@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from everhold.dependence.base import SeriesFacts
 from everhold.dependence.series.fitting import ISO_TIME, ONE_STEP
 from everhold.errors import DependenceError
-from everhold.sealing.checks import is_missing
+from everhold.sealing.checks import count_respelled, is_missing
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.reading import reading_errors_hidden
@@ -67,7 +67,7 @@ class FileStructure:
 
     def group_sizes(self, column: str) -> dict[int, int]:
         """Size of a group to the number of sealed groups of that size."""
-        name = self._column(column)
+        name = self._ids(column)
         found = self._rows(
             f"SELECT size, count(*) FROM (SELECT count(*) AS size FROM holdout GROUP BY {name}) GROUP BY size"
         )
@@ -75,7 +75,7 @@ class FileStructure:
 
     def shared_groups(self, column: str) -> int:
         """How many groups have rows on both sides."""
-        name = self._column(column)
+        name = self._ids(column)
         if not self.training_rows:
             return 0
         return self._count(f"SELECT count(DISTINCT {name}) FROM holdout WHERE {name} IN (SELECT {name} FROM training)")
@@ -163,7 +163,7 @@ class FileStructure:
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
         """How the rows stand when each group of the column ``within`` is put in order."""
         place = self._place(order_by)
-        group = "'all'" if within is None else self._column(within)
+        group = "'all'" if within is None else self._ids(within)
         lengths = self._rows(
             f"SELECT length, count(*) FROM (SELECT count(*) AS length FROM holdout GROUP BY {group}) GROUP BY length"
         )
@@ -276,6 +276,22 @@ class FileStructure:
                 )
         return name
 
+    def _ids(self, column: str) -> str:
+        """The quoted name of a column of ids of groups, each of which is spelled in one way."""
+        name = self._column(column)
+        if self._sealed.columns[column].value != "string":
+            return name
+        with reading_errors_hidden("holdout"):
+            respelled = count_respelled(self._connection, column, self._sets())
+        if respelled:
+            raise DependenceError(
+                f"{respelled:,} ids of column {column!r} are spelled in two or more ways that differ only in case, "
+                "spaces or leading zeros, and rows of one group would count as independent; expected one spelling; "
+                "spell each id alike, or, if they are different groups, number the groups in a new column",
+                respelled=respelled,
+            )
+        return name
+
     def _check_one_type(self, column: str) -> None:
         """Dates, times and the like compare as they should only where both files mean them alike."""
         types = {self._type(what, column) for what in self._sets()}
@@ -322,7 +338,7 @@ class TableStructure(FileStructure):
 
     def group_sizes(self, column: str) -> dict[int, int]:
         """See `FileStructure`; the engine counts."""
-        self._column(column)
+        self._ids(column)
         engine, of = self._staging.engine, self._staging.engine.dialect
         sizes = f"SELECT count(*) AS size FROM {engine.source} AS {of.rows} GROUP BY {of.column(column)}"
         found = engine.rows(f"SELECT size, count(*) AS number FROM ({sizes}) AS sizes GROUP BY size")

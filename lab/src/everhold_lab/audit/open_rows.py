@@ -39,7 +39,8 @@ def _column_of(name: str, values: NDArray[Any]) -> Column:
     ranks = np.full(len(values), -1, dtype=np.int64)
     ranks[~missing] = inverse
     span = float(different[-1]) - float(different[0]) if kind == "whole" and len(different) else math.inf
-    return Column(name, kind, ranks, dict(enumerate(different.tolist())) if kind == "text" else {}, span)
+    made = Column(name, kind, ranks, dict(enumerate(different.tolist())) if kind == "text" else {}, span)
+    return made.in_time(list(map(str, different.tolist()))) if kind in ("text", "whole") else made
 
 
 def _missing(values: NDArray[Any], kind: Kind) -> NDArray[np.bool_]:

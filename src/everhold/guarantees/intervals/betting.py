@@ -29,6 +29,7 @@ __all__ = ["Bets", "Betting", "GroupBetting", "OfGroups", "Prediction", "refuse_
 _CLASSES = 256  # of training units by residual, and no more than so many for the choice of a stake
 _FEW_CLASSES = 64
 _LEAST_NATS = 1e-3
+_PLANNED_UNIT = 2**20  # grid steps of sums that are only planned
 _GHOSTS = 0.5  # of a typical training unit at either end: what n_t units cannot exclude
 
 
@@ -222,13 +223,13 @@ class OfGroups(Bets):
     """Bets on independent groups of rows; rows of one group may depend on each other in any way.
 
     Attributes:
-        sizes: Pairs of a size and the number of sealed groups of that size; public.
+        sizes: Pairs of a size and the number of sealed groups of that size; public. In plans parts of groups count.
     """
 
-    sizes: tuple[tuple[int, int], ...]
+    sizes: tuple[tuple[int, float], ...]
 
     @property
-    def rows(self) -> int:
+    def rows(self) -> float:
         """Sealed rows."""
         return sum(size * number for size, number in self.sizes)
 
@@ -257,6 +258,30 @@ class GroupBetting(OfGroups):
     title: ClassVar[str] = "betting on sums of groups whose spread is known from the training rows"
     needs: ClassVar[Needs] = "groups"
     why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
+
+    @classmethod
+    def planned(
+        cls, sizes: tuple[tuple[int, float], ...], *, at: float, alike: float, training_rows: int
+    ) -> GroupBetting:
+        """The procedure of a yes-or-no question before its values are known.
+
+        A group of k rows has the mean ``p + (1 - p) s`` with probability p and ``p (1 - s)`` otherwise, where
+        ``s^2 = (1 + (k - 1) rho) / k``: so its mean and variance are those of k rows with the correlation rho.
+
+        Args:
+            sizes: Pairs of a size and the number of sealed groups of that size.
+            at: p, the population's value, in [0, 1].
+            alike: rho, the correlation of two rows of one group, in [0, 1].
+            training_rows: Number of training rows; their groups have such sizes, too.
+        """
+        size, number = np.array([size for size, _ in sizes]), np.array([number for _, number in sizes])
+        root = np.sqrt((1.0 + (size - 1.0) * alike) / size)
+        means = np.concatenate([at + (1.0 - at) * root, at * (1.0 - root)])
+        both, share = np.concatenate([size, size]), training_rows / float(np.sum(size * number))
+        counts = np.concatenate([at * number, (1.0 - at) * number]) * share
+        some = counts > 0.0
+        sums = np.rint(both * means * _PLANNED_UNIT).astype(np.int64)
+        return cls(sizes=sizes, training=GroupSums(both[some], sums[some], counts[some], _PLANNED_UNIT))
 
     def _units(self, seen: GroupSums) -> Units:
         return _sums(seen, self._largest)

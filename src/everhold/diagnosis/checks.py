@@ -1,0 +1,19 @@
+"""Every check that a diagnosis makes of columns; their p-values are corrected together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everhold.diagnosis.copies import near_copies
+from everhold.diagnosis.crossed import crossed
+from everhold.diagnosis.findings import CHECKS
+from everhold.diagnosis.places import places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from everhold.diagnosis.findings import Finding, Look
+
+__all__ = ["ALL_CHECKS"]
+
+ALL_CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (*CHECKS, places, near_copies, crossed)
