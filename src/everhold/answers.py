@@ -291,9 +291,10 @@ class QuotedPrice(Display):
 
     Attributes:
         question: SHA-256 of the question; None for a quote without one.
-        radius: Half-width if the guess is confirmed, in the question's units; None if it would be refused, or if it
-            depends on a guess and there is none.
-        radius_if_charged: Half-width if the answer comes from the sealed rows.
+        radius: A bound: if the guess is confirmed, the population's value lies within this distance of the told value,
+            in the question's units. None if it would be refused, or if it depends on a guess and there is none.
+        radius_if_charged: The same bound if the answer comes from the sealed rows, whatever they say; a surprise is
+            usually told much more sharply. None where there is no such bound.
         charged_if_confirmed: What is charged if the guess is confirmed.
         charged_at_most: What is charged at most.
         refused: Whether the question would be refused.
@@ -322,9 +323,16 @@ class QuotedPrice(Display):
         least, most = self.charged_if_confirmed, self.charged_at_most
         cost = f"costs {most:,}" if least == most else f"costs {least:,} if the guess holds, else {most:,}"
         cost = "free, because it was answered before" if self.answered_before else cost
-        within = self.radius_if_charged if self.radius is None else self.radius
         unsealed = "" if self.radius_unsealed is None else f" (about {at_most(self.radius_unsealed)} unsealed)"
-        return f"within {'?' if within is None else at_most(within)}{unsealed}, {cost}, {left} left"
+        return f"within {self._bounds()}{unsealed}, {cost}, {left} left"
+
+    def _bounds(self) -> str:
+        """Both bounds in words; one if they are the same, or if only one is known."""
+        first, second = self.radius, self.radius_if_charged
+        if first is None or second is None or first == second:
+            within = second if first is None else first
+            return "?" if within is None else at_most(within)
+        return f"{at_most(first)} if the guess holds, else {at_most(second)}"
 
 
 @dataclass(frozen=True, slots=True)

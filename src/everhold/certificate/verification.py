@@ -374,8 +374,8 @@ def _unreachable(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[
     if lost is not None and not mechanism.losable(questions=lost["questions"], charges=lost["charges"]):
         yield "the lost answers cannot have been charged what is said"
     least, most = mechanism.labels_of(account["by_source"]["holdout"])
-    dearest = mechanism.labels_of(0 if lost is None else lost["charges"])[1]  # as what was lost is counted
-    if not least + dearest <= account.get("labels", 0) <= most + dearest:
+    fewest, dearest = mechanism.lost_labels_of(0 if lost is None else lost["charges"])
+    if not least + fewest <= account.get("labels", 0) <= most + dearest:
         yield "what surprises told cannot have cost what is said"
 
 

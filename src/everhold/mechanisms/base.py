@@ -186,8 +186,8 @@ class Quote:
     """The price of the next question.
 
     Attributes:
-        radius: Half-width if the answer is the guess.
-        radius_if_charged: Half-width if the answer comes from the holdout.
+        radius: If the answer is the guess, the population's value lies within this distance of it; a bound.
+        radius_if_charged: The same if the answer comes from the holdout, whatever the sealed rows say.
         charged_if_confirmed: What is charged if the guess holds.
         charged_at_most: What is charged at most.
         refused: Whether the next question would be refused.
@@ -473,6 +473,10 @@ class Mechanism(ABC):
 
     def labels_of(self, surprises: int) -> tuple[int, int]:
         """The least and the most that the labels of so many surprises cost, in millionths of a nat; here nothing."""
+        return 0, 0
+
+    def lost_labels_of(self, surprises: int) -> tuple[int, int]:
+        """The least and the most that so many lost labels were counted for, in millionths of a nat; here nothing."""
         return 0, 0
 
     @classmethod
