@@ -342,11 +342,10 @@ class Transcript(Display):
     Attributes:
         rows: One dict for each question: sequence, asked_at, question, asked, value, low, high, source, charged. Where
             guesses are checked, there are ``estimate``, the bare training estimate, and ``guess``, what it became or
-            the analyst's own. Values are means of row values in [0, 1]; of a choice or a quantile the number of the
-            candidate or bin, from 0, with ``within``: the regret, or the error of the level. Of a gradient lists, one
-            mean for each
-            coordinate, in which 1/2 stands for 0, with ``within``: the Euclidean half-width. Of a statistic of low
-            sensitivity shares of its range. Once a question was asked on behalf of an analyst, there is ``analyst``,
+            the analyst's own. All numbers are those that `ask` returned, in the question's own units; those of versions
+            that kept no units are means over [0, 1]. The value of a choice or a quantile is the number of the candidate
+            or bin, from 0, with ``within``: the regret, or the error of the level; ``low`` and ``high`` are the ends of
+            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. Once a question was asked on behalf of an analyst, there is ``analyst``,
             too: the name, or None for the steward. Once an answer was about something else than the population, there
             is ``about``: what it was about, or None. Once the study is unsealed, there are ``sealed``, ``sealed_low``
             and ``sealed_high``, in the units of the values; None where they were not kept.

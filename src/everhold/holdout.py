@@ -44,7 +44,7 @@ from everhold.progress import progress
 from everhold.questions.means import Query
 from everhold.questions.models import cross_validated, no_false_alarms, open_rows
 from everhold.questions.question import Question
-from everhold.questions.readings import Reading
+from everhold.questions.readings import in_own_units
 from everhold.sealing.champions import Champions
 from everhold.sealing.competition import Competition
 from everhold.sealing.configuration import (
@@ -76,7 +76,7 @@ from everhold.sealing.submitted import Submitted
 from everhold.values.base import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -798,16 +798,9 @@ class Holdout:
         )  # fmt: skip
 
     def transcript(self) -> Transcript:
-        """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""
-        return self._transcript(self._desk.entries(self._desk.head().sequence))
+        """All questions and answers in order, with the numbers that `ask` returned, in each question's own units.
 
-    def in_units(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of the transcript, or of an unsealed study, in the units in which each question was asked.
-
-        A choice, a quantile, a challenge and an answer of an earlier version stay as the ledger holds them.
-
-        Args:
-            rows: Such as ``holdout.transcript().rows``.
+        On behalf of an analyst it holds the analyst's new entries only.
 
         Examples:
             >>> import tempfile, numpy as np, everhold as eh
@@ -816,42 +809,38 @@ class Holdout:
             >>> storage = f"sqlite:///{folder.name}/s.db"
             >>> holdout = Holdout.create(storage, "s", holdout=half(), training=half(), queries=10)
             >>> answer = holdout.ask(eh.mean("late", low=0, high=60))
-            >>> holdout.in_units(holdout.transcript().rows)[0]["value"] == answer.value
+            >>> holdout.transcript().rows[0]["value"] == answer.value
             True
             >>> holdout.close(); folder.cleanup()
         """
-        rows = list(rows)
-        numbers = [row["sequence"] for row in rows] or [1]
-        found = self._desk.ledger.entries(min(numbers) - 1, max(numbers) - min(numbers) + 1)
-        readings, step = {each.sequence: Reading.kept(each.description) for each in found}, self.mechanism.row_step
-        read = ((row, readings.get(row["sequence"])) for row in rows)
-        return [dict(row) if reading is None else reading.of_row(row, row_step=step) for row, reading in read]
+        return self._transcript(self._desk.entries(self._desk.head().sequence))
 
     def _transcript(self, every: Sequence[Entry]) -> Transcript:
-        told = disclosed(every)
+        told, step = disclosed(every), self.mechanism.row_step
         entries = [entry for entry in every if entry.answer["source"] not in ACTS]
         named = any(ANALYST in entry.description for entry in entries)
         if self._desk.analyst is not None:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._desk.analyst]
         some = {name: None for name in _SOME if any(name in entry.answer for entry in entries)}
         about = [about_of(self.schema, by_position=ABOUT in entry.description) for entry in entries]
-        return Transcript(
-            [
-                {
-                    "sequence": entry.sequence,
-                    "asked_at": entry.asked_at,
-                    "question": entry.question,
-                    "asked": entry.description["shown"],
-                    **some,
-                    **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
-                    **(dict(zip(UNSEALED, told.get(entry.sequence, _NOT_KEPT), strict=True)) if told else {}),
-                    "charged": entry.charged,
-                    **({ANALYST: entry.description.get(ANALYST)} if named else {}),
-                    **({ABOUT: meant} if any(about) else {}),
-                }
-                for entry, meant in zip(entries, about, strict=True)
-            ]
+        rows = (
+            {
+                "sequence": entry.sequence,
+                "asked_at": entry.asked_at,
+                "question": entry.question,
+                "asked": entry.description["shown"],
+                **some,
+                **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
+                **(dict(zip(UNSEALED, told.get(entry.sequence, _NOT_KEPT), strict=True)) if told else {}),
+                "charged": entry.charged,
+                **({ANALYST: entry.description.get(ANALYST)} if named else {}),
+                **({ABOUT: meant} if any(about) else {}),
+            }
+            for entry, meant in zip(entries, about, strict=True)
         )
+        return Transcript([
+            in_own_units(row, entry.description, row_step=step) for row, entry in zip(rows, entries, strict=True)
+        ])  # fmt: skip
 
     def news(self, after: int = 0, *, limit: int = 1_000) -> News:
         """What happened after an entry of the ledger, and how much is left; without any value, and free.

@@ -58,7 +58,7 @@ def answers_chart(answers: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
 
     points = _points(answers)
     across = alt.X("sequence:Q", title="entry in the ledger", axis=_counting(), scale=alt.Scale(nice=False, padding=12))
-    up = alt.Y("low:Q", title="mean, in units of its range", scale=alt.Scale(zero=False))
+    up = alt.Y("low:Q", title="answer, in its own units", scale=alt.Scale(zero=False))
     bars = alt.Chart({"values": points}).mark_rule(strokeWidth=2 if len(points) <= 60 else 1.2, opacity=0.75)
     layers = alt.layer(
         bars.encode(x=across, y=up, y2="high:Q", color=_by(points)),
@@ -115,7 +115,9 @@ def estimates_chart(answers: Sequence[Mapping[str, Any]], *, band: float | None)
     least = min(min(point["estimate"], point["value"]) for point in points)
     most = max(max(point["estimate"], point["value"]) for point in points)
     room = max(0.04, 0.06 * (most - least))
-    ends = [max(least - room, 0.0), min(most + room, 1.0)]
+    shares = 0.0 <= least and most <= 1.0
+    ends = [max(least - room, 0.0), min(most + room, 1.0)] if shares else [least - room, most + room]
+    band = band if shares else None  # it is one of means over [0, 1]
     line = [{"estimate": end, "low": end - (band or 0.0), "high": end + (band or 0.0)} for end in ends]
     across = alt.X("estimate:Q", title="training estimate", scale=alt.Scale(domain=ends, nice=False))
     scale = alt.Scale(domain=ends, nice=False)

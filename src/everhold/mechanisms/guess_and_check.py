@@ -158,9 +158,10 @@ class GuessAndCheck(ChecksGuesses):
     )
     no_privacy: ClassVar[str] = "no noise is added to the answers"
     left: ClassVar[str] = (
-        "Surprises left are those after which all planned questions still fit into the half-width; there can be "
-        "more than were planned, as long as it has room for them, and fewer where values are no yes or no, because "
-        "what such a surprise tells may count for more."
+        "Questions and surprises left are what is left of the plan: every new answer takes one question, and every "
+        "charge one surprise. When both are 0 because the half-width has no room for another answer, every new "
+        "question is refused. As long as it has room, questions are answered beyond the plan; it can be used up "
+        "earlier where values are no yes or no, because what such a surprise tells may count for more."
     )
 
     def __post_init__(self) -> None:
@@ -494,11 +495,20 @@ class GuessAndCheck(ChecksGuesses):
         return Quote(confirmed, concentration + 0.25 * math.pi / self.grid, 0, 1, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Planned questions left, and how many more surprises the tolerance survives while they are asked."""
+        """Planned questions and planned surprises left: planned less answered, and planned less charged.
+
+        Both are 0 when the tolerance has no room for another answer.
+        """
+        if self._quote_of_hardest(state).refused:
+            return {"questions": 0, "overfits": 0}
         return {
-            "questions": 0 if self.quote(state).refused else max(self.queries - state.asked, 0),
-            "overfits": _surprises_left(self, state.asked, state.charged, state.labels),
+            "questions": max(self.queries - state.asked, 0),
+            "overfits": max(self.overfits - state.charged, 0),
         }
+
+    def survives(self, state: State) -> int:
+        """How many more surprises, of yes-or-no questions, the tolerance survives until the plan is used up."""
+        return _surprises_left(self, state.asked, state.charged, state.labels)
 
 
 @dataclass(frozen=True, slots=True)

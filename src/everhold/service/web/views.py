@@ -117,8 +117,8 @@ class View:
         return [{name: row.get(name) for name in _SHOWN} for row in self.mine.transcript().to_rows()]
 
     def latest(self, most: int) -> list[dict[str, Any]]:
-        """The newest answers that this visitor may see, in the units in which they were asked."""
-        return self.whole.in_units(reversed(self.rows[-most:]))
+        """The newest answers that this visitor may see, newest first."""
+        return self.rows[: -most - 1 : -1]
 
     @property
     def key(self) -> tuple[str, str, str]:
