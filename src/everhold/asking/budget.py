@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
 from everhold.display import Display, left_in_words
-from everhold.errors import EverholdWarning, QueryRejected, warn_caller
+from everhold.errors import BudgetWarning, EverholdWarning, QueryRejected, warn_caller
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ACT, ANALYST, LONGEST_NAME, MOST, Accounts, Allotment
 from everhold.mechanisms import State
@@ -43,6 +43,7 @@ __all__ = [
     "part_of",
     "refuse_look_alikes",
     "set_limits",
+    "warn_of_last_surprises",
     "warn_of_promises",
 ]
 
@@ -208,6 +209,28 @@ def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> 
                 "it is first come, first served"
             )
         )
+
+
+def warn_of_last_surprises(accounts: Accounts, analyst: str | None, mechanism: Mechanism, state: State) -> None:
+    """Warn after a surprise that ended, or nearly ended, what an allotment or the plan has of them."""
+    if mechanism.charged_in != "surprises":
+        return
+    if analyst is None:
+        left, questions, whose = mechanism.remaining(state)["overfits"], mechanism.remaining(state)["questions"], "plan"
+        ends = "Queries are answered only as long as the tolerance has room"
+    else:
+        part = allotment_of(accounts, analyst)
+        left, questions = part.charges - part.charged, part.questions - part.asked
+        whose, ends = f"allotment of {analyst!r}", "No new query of this allotment is answered"
+    if left > 1 or not questions:
+        return
+    unused = f"{questions:,} question{'s' * (questions != 1)}"
+    if left:
+        said = f"One surprise of the {whose} is left for {unused}. Pass a guess that you are sure of (guess=, --guess)"
+    else:
+        said = f"The last surprise of the {whose} is spent, and {unused} are left. {ends}"
+    remedy = "" if analyst is None else "; the steward can allot more surprises"
+    warn_caller(BudgetWarning(f"{said}{remedy}."))
 
 
 def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:

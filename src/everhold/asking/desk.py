@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.answers import QuotedPrice
-from everhold.asking.budget import SPENT, affordable, allotment_of, left_to
+from everhold.asking.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
 from everhold.errors import BudgetExhausted, EverholdError, IntegrityError, QueryRejected
 from everhold.ledger import Question as Asked
 from everhold.ledger.allotments import ANALYST, Accounts
@@ -112,7 +112,11 @@ class Desk:
                     entries[place] = entry
                 line(len(entries) - entries.count(None))
                 data = page.state
-        remaining = self.remaining(self.data() if data is None else data)
+        data = self.data() if data is None else data
+        if any(entry is not None and entry.charged and not entry.repeated for entry in entries):
+            accounts, state = Accounts.from_state(data), self.state_from(data)
+            warn_of_last_surprises(accounts, self.analyst, self.mechanism, state)
+        remaining = self.remaining(data)
         result = ready.result(Told(entries, remaining, self.promise.statement, self.analyst))
         if strict and None in entries:
             refused = getattr(result, "first_refused", result)

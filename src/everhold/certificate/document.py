@@ -49,6 +49,7 @@ __all__ = [
     "SOFTWARE",
     "Certificate",
     "digest",
+    "earlier_left_of",
     "entering_numbers",
     "left_of",
     "make_certificate",
@@ -306,6 +307,12 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
 def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
     """What is left of the budget, by name: nothing of a study that was unsealed."""
     left = mechanism.remaining(state)
+    return dict.fromkeys(left, 0) if closed else left
+
+
+def earlier_left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
+    """`left_of` as certificates of earlier versions have it."""
+    left = mechanism.earlier_remaining(state)
     return dict.fromkeys(left, 0) if closed else left
 
 

@@ -13,6 +13,7 @@ from everhold.certificate.document import (
     SOFTWARE,
     Certificate,
     digest,
+    earlier_left_of,
     entering_numbers,
     left_of,
     privacy_facts,
@@ -229,7 +230,8 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
             warnings.simplefilter("ignore")
             mechanism = _mechanism_of(document)
             promise = mechanism.promise()
-            left = left_of(mechanism, _state_of(document), closed="unsealed" in document["account"])
+            state, closed = _state_of(document), "unsealed" in document["account"]
+            left = [of(mechanism, state, closed=closed) for of in (left_of, earlier_left_of)]
             unreachable = list(_unreachable(document, mechanism))
     except Exception:  # parameters from a hostile file may break numerical code anywhere
         findings.append(
@@ -237,7 +239,7 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
         )
         return findings, misworded
     findings += [*_promise_findings(document, mechanism, promise), *unreachable]
-    if document["account"]["left"] != left:
+    if document["account"]["left"] not in left:
         findings.append("what is left of the budget does not follow from what was asked and charged")
     if document["assumptions"]["stated"] != list(promise.assumptions):
         misworded["assumptions"] = "the assumptions are not those of the promise"

@@ -115,7 +115,7 @@ def estimates_chart(answers: Sequence[Mapping[str, Any]], *, band: float | None)
     least = min(min(point["estimate"], point["value"]) for point in points)
     most = max(max(point["estimate"], point["value"]) for point in points)
     room = max(0.04, 0.06 * (most - least))
-    shares = 0.0 <= least and most <= 1.0
+    shares = least >= 0.0 and most <= 1.0
     ends = [max(least - room, 0.0), min(most + room, 1.0)] if shares else [least - room, most + room]
     band = band if shares else None  # it is one of means over [0, 1]
     line = [{"estimate": end, "low": end - (band or 0.0), "high": end + (band or 0.0)} for end in ends]

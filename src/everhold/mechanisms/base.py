@@ -445,6 +445,10 @@ class Mechanism(ABC):
         """What is left of the budget, by name."""
         return {"questions": max(self.queries - state.asked, 0)}
 
+    def earlier_remaining(self, state: State) -> dict[str, int]:
+        """`remaining` as earlier versions counted it, for their certificates; mostly the same."""
+        return self.remaining(state)
+
     def curve(self) -> PrivacyCurve | None:
         """Hockey-stick curve of the whole transcript for one replaced row; None where no noise is added."""
         return None

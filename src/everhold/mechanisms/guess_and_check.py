@@ -159,9 +159,9 @@ class GuessAndCheck(ChecksGuesses):
     no_privacy: ClassVar[str] = "no noise is added to the answers"
     left: ClassVar[str] = (
         "Questions and surprises left are what is left of the plan: every new answer takes one question, and every "
-        "charge one surprise. When both are 0 because the half-width has no room for another answer, every new "
-        "question is refused. As long as it has room, questions are answered beyond the plan; it can be used up "
-        "earlier where values are no yes or no, because what such a surprise tells may count for more."
+        "charge one surprise. As long as the half-width has room, questions are answered beyond the plan. Without "
+        "room no question is left; that can come before the plan is used up where values are no yes or no, because "
+        "what such a surprise tells may count for more."
     )
 
     def __post_init__(self) -> None:
@@ -495,20 +495,22 @@ class GuessAndCheck(ChecksGuesses):
         return Quote(confirmed, concentration + 0.25 * math.pi / self.grid, 0, 1, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Planned questions and planned surprises left: planned less answered, and planned less charged.
+        """Planned questions left, and planned surprises left, which fall by what is charged and by nothing else.
 
-        Both are 0 when the tolerance has no room for another answer.
+        No question is left when the tolerance has no room for another answer.
         """
-        if self._quote_of_hardest(state).refused:
-            return {"questions": 0, "overfits": 0}
+        refused = self._quote_of_hardest(state).refused
         return {
-            "questions": max(self.queries - state.asked, 0),
+            "questions": 0 if refused else max(self.queries - state.asked, 0),
             "overfits": max(self.overfits - state.charged, 0),
         }
 
-    def survives(self, state: State) -> int:
-        """How many more surprises, of yes-or-no questions, the tolerance survives until the plan is used up."""
-        return _surprises_left(self, state.asked, state.charged, state.labels)
+    def earlier_remaining(self, state: State) -> dict[str, int]:
+        """See `Mechanism.earlier_remaining`: earlier versions counted the surprises that the tolerance survives."""
+        return {
+            **self.remaining(state),
+            "overfits": _surprises_left(self, state.asked, state.charged, state.labels),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,8 @@ class ArcsineCells:
 class Offsets:
     """A place and a half-width, told of a sealed interval, which is never much narrower than what is told.
 
-    The half-width r is one of ``r_0 1.125^t``, and places are ``r / 5`` apart. The told interval is place plus or minus r,
-    for the first r at which it contains the sealed one. A label is of the first kind whose told interval has at most
+    The half-width r is one of ``r_0 1.125^t``, and places are ``r / 5`` apart. The told interval is place plus or minus
+    r, for the first r at which it contains the sealed one. A label is of the first kind whose told interval has at most
     `WIDENING` times the length of the sealed one:
 
     - *near*, half of the prior: ``|t| <= 6`` steps from the expected half-width, and at most 40 places from the guess;

@@ -471,10 +471,9 @@ class Preparation:
         if guess is None:
             if self.mechanism.needs_guess and not self.silent and not self.answered(bound.question):
                 raise QueryRejected(
-                    f"{self.mechanism.name} confirms guesses, and there is no guess for this question: it cannot be "
-                    "evaluated on training rows, or none of them counts in it; expected ask(question, guess=0.8) or "
-                    "--guess with your own estimate, or predictions for the training rows (training=, "
-                    "--training-predictions); nothing was charged"
+                    f"{self.mechanism.name} needs a guess for this question, and there is no guess that the training "
+                    "rows could give; pass your own estimate, such as guess=0.8 (--guess 0.8), or predictions for the "
+                    "training rows (training=, --training-predictions); nothing was charged"
                 )
             return -1
         mean = bound.to_mean(as_float(guess))

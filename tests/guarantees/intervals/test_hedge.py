@@ -1,4 +1,4 @@
-"""A hedge over fixed stakes: each end holds at half its level, and adapts to the sealed spread whatever was predicted."""
+"""A hedge over fixed stakes: each end holds at its level and adapts to the sealed spread, whatever was predicted."""
 
 import math
 
@@ -41,7 +41,9 @@ def miss_of(upper, nats):
     for choice in outcomes.choices:
         known.setdefault(tuple(sorted(choice)), upper(rows(SHARES[choice])))
     ends = np.array([known[tuple(sorted(choice))] for choice in outcomes.choices])
-    laws_and_truths = ((laws, float(np.mean(laws @ SHARES))) for laws in laws_of(4, 3, np.random.default_rng(2), number=150))
+    laws_and_truths = (
+        (laws, float(np.mean(laws @ SHARES))) for laws in laws_of(4, 3, np.random.default_rng(2), number=150)
+    )
     return max(misses(outcomes, laws, np.zeros(len(ends)), ends, truth)[1] for laws, truth in laws_and_truths)
 
 

@@ -1,9 +1,9 @@
 """Betting: intervals as narrow as the spread of the values, for rows and for groups of rows (S8).
 
-How far the values spread is predicted from training units or from the analyst's own guess. Half of the capital is staked
-for that prediction, the other half is spread over fixed stakes (`hedge`). If the sealed units are as predicted, the
-interval is about as narrow as a normal approximation. If not, it is still as narrow as the sealed spread allows, but for
-a few nats.
+How far the values spread is predicted from training units or from the analyst's own guess. Half of the capital is
+staked for that prediction, the other half is spread over fixed stakes (`hedge`). If the sealed units are as predicted,
+the interval is about as narrow as a normal approximation. If not, it is still as narrow as the sealed spread allows,
+but for a few nats.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A hedge over fixed stakes: intervals that adapt to the spread of the sealed values (S8, several stakes).
 
 The capital of `capital` is fair for every fixed stake, so a weighted average of such capitals is fair as well. Half of
-the weight lies on the stake that a public guess of the spread names. The other half is spread evenly over `FRACTIONS` of
-the largest rate that is possible at the value that is bet against. A good guess of the spread costs ln 2 nats, and no
-guess costs more than ln 32 nats beyond the best of the fractions.
+the weight lies on the stake that a public guess of the spread names. The other half is spread evenly over `FRACTIONS`
+of the largest rate that is possible at the value that is bet against. A good guess of the spread costs ln 2 nats, and
+no guess costs more than ln 32 nats beyond the best of the fractions.
 
 *Valid.* At the true value every capital has expectation at most 1, so their average does; Markov's inequality.
 *Monotone.* Every capital grows with theta, so the average does.
@@ -20,8 +20,6 @@ from scipy.special import logsumexp
 from everhold.guarantees.intervals.capital import CAP, doubt
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from everhold.guarantees.intervals.capital import Units
 
 __all__ = ["FRACTIONS", "MOST_PAID", "hedged_capital", "hedged_end"]
