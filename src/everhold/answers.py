@@ -329,7 +329,7 @@ class QuotedPrice(Display):
     def _bounds(self) -> str:
         """Both bounds in words; one if they are the same, or if only one is known."""
         first, second = self.radius, self.radius_if_charged
-        if first is None or second is None or first == second:
+        if first is None or second is None or first == second or self.charged_at_most == self.charged_if_confirmed:
             within = second if first is None else first
             return "?" if within is None else at_most(within)
         return f"{at_most(first)} if the guess holds, else {at_most(second)}"
@@ -345,10 +345,11 @@ class Transcript(Display):
             the analyst's own. All numbers are those that `ask` returned, in the question's own units; those of versions
             that kept no units are means over [0, 1]. The value of a choice or a quantile is the number of the candidate
             or bin, from 0, with ``within``: the regret, or the error of the level; ``low`` and ``high`` are the ends of
-            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. Once a question was asked on behalf of an analyst, there is ``analyst``,
-            too: the name, or None for the steward. Once an answer was about something else than the population, there
-            is ``about``: what it was about, or None. Once the study is unsealed, there are ``sealed``, ``sealed_low``
-            and ``sealed_high``, in the units of the values; None where they were not kept.
+            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. Once a question was
+            asked on behalf of an analyst, there is ``analyst``, too: the name, or None for the steward. Once an answer
+            was about something else than the population, there is ``about``: what it was about, or None. Once the
+            study is unsealed, there are ``sealed``, ``sealed_low`` and ``sealed_high``, in the units of the values;
+            None where they were not kept.
     """
 
     rows: Sequence[dict[str, Any]]

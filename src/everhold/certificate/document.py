@@ -342,6 +342,7 @@ def _account_facts(
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
             **({"lost": accounts.lost} if accounts.recoveries else {}),
             **({"labels": state.labels} if state.labels else {}),
+            **({"left_of_plan": True} if mechanism.earlier_left else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": tally.unsealed}} if accounts.closed else {}),
             **({"gates": [dict(gate) for gate in gates]} if gates else {}),
             **({} if competition is None else {"competition": dict(competition)}),

@@ -231,7 +231,8 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
             mechanism = _mechanism_of(document)
             promise = mechanism.promise()
             state, closed = _state_of(document), "unsealed" in document["account"]
-            left = [of(mechanism, state, closed=closed) for of in (left_of, earlier_left_of)]
+            of_plan = "left_of_plan" in document["account"] or not mechanism.earlier_left
+            left = (left_of if of_plan else earlier_left_of)(mechanism, state, closed=closed)
             unreachable = list(_unreachable(document, mechanism))
     except Exception:  # parameters from a hostile file may break numerical code anywhere
         findings.append(
@@ -239,7 +240,7 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
         )
         return findings, misworded
     findings += [*_promise_findings(document, mechanism, promise), *unreachable]
-    if document["account"]["left"] not in left:
+    if document["account"]["left"] != left:
         findings.append("what is left of the budget does not follow from what was asked and charged")
     if document["assumptions"]["stated"] != list(promise.assumptions):
         misworded["assumptions"] = "the assumptions are not those of the promise"

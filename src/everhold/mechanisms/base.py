@@ -241,6 +241,7 @@ class Mechanism(ABC):
     sentence: ClassVar[str] = "Until {budget} {are} used up, every answer is {reach}, all of them at once, {holds}."
     no_privacy: ClassVar[str] = "the noise is too small for any"  # why, where nothing is promised about single rows
     left: ClassVar[str] = ""  # what is to be known about what is left
+    earlier_left: ClassVar[str] = ""  # the same in certificates of versions that counted it differently
     largest: ClassVar[Mapping[str, int]] = {
         "rows": MOST_ROWS,
         "queries": 10**9,

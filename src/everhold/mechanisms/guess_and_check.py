@@ -157,6 +157,11 @@ class GuessAndCheck(ChecksGuesses):
         "within the interval that was told with it, all of them at once, {holds}."
     )
     no_privacy: ClassVar[str] = "no noise is added to the answers"
+    earlier_left: ClassVar[str] = (
+        "Surprises left are those after which all planned questions still fit into the half-width; there can be "
+        "more than were planned, as long as it has room for them, and fewer where values are no yes or no, because "
+        "what such a surprise tells may count for more."
+    )
     left: ClassVar[str] = (
         "Questions and surprises left are what is left of the plan: every new answer takes one question, and every "
         "charge one surprise. As long as the half-width has room, questions are answered beyond the plan. Without "
