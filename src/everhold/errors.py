@@ -151,7 +151,7 @@ class NonAdaptiveWarning(EverholdWarning):
 
 
 class BudgetWarning(EverholdWarning):
-    """The last surprise of an allotment or of the plan is spent, or the next one is the last."""
+    """The last surprise of an allotment is spent, or the next one is the last."""
 
 
 class DependenceWarning(EverholdWarning):

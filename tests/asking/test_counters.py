@@ -1,7 +1,5 @@
 """One meaning for each counter: remaining falls by one question an answer and by what is charged, by nothing else."""
 
-import warnings
-
 import numpy as np
 import pytest
 from holdout_samples import create, rows
@@ -24,7 +22,6 @@ def questions():
     yield eh.ratio("late = 1", "delay > 4"), None
 
 
-@pytest.mark.filterwarnings("ignore::everhold.BudgetWarning")
 def test_remaining_falls_by_one_question_an_answer_and_by_exactly_what_is_charged(tmp_path):
     with create(tmp_path, **WISH) as holdout:
         charged = 0
@@ -46,9 +43,7 @@ def test_nothing_left_means_that_the_next_question_is_refused_or_that_the_plan_i
         assert holdout.remaining == {"questions": 0, "overfits": 1}
         beyond = holdout.ask("delay > 3")
         assert beyond.refused or beyond.remaining == {"questions": 0, "overfits": 1}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", eh.BudgetWarning)
-            cut = next(cut for cut in range(4, 1_000) if holdout.ask(f"delay > {cut}", guess=0.01).refused)
+        cut = next(cut for cut in range(4, 1_000) if holdout.ask(f"delay > {cut}", guess=0.01).refused)
         assert holdout.remaining == {"questions": 0, "overfits": 0}
         assert holdout.quote(f"delay > {cut}").refused
         assert holdout.ask("delay > 0").repeated

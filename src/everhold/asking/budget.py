@@ -211,26 +211,24 @@ def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> 
         )
 
 
-def warn_of_last_surprises(accounts: Accounts, analyst: str | None, mechanism: Mechanism, state: State) -> None:
-    """Warn after a surprise that ended, or nearly ended, what an allotment or the plan has of them."""
-    if mechanism.charged_in != "surprises":
-        return
-    if analyst is None:
-        left, questions, whose = mechanism.remaining(state)["overfits"], mechanism.remaining(state)["questions"], "plan"
-        ends = "Queries are answered only as long as the tolerance has room"
-    else:
-        part = allotment_of(accounts, analyst)
-        left, questions = part.charges - part.charged, part.questions - part.asked
-        whose, ends = f"allotment of {analyst!r}", "No new query of this allotment is answered"
-    if left > 1 or not questions:
+def warn_of_last_surprises(accounts: Accounts, analyst: str, mechanism: Mechanism) -> None:
+    """Warn after a surprise that ended, or nearly ended, what an allotment has of them."""
+    part = allotment_of(accounts, analyst)
+    left, questions = part.charges - part.charged, part.questions - part.asked
+    if mechanism.charged_in != "surprises" or left > 1 or not questions:
         return
     unused = f"{questions:,} question{'s' * (questions != 1)}"
     if left:
-        said = f"One surprise of the {whose} is left for {unused}. Pass a guess that you are sure of (guess=, --guess)"
+        said = (
+            f"One surprise of the allotment of {analyst!r} is left for {unused}. Pass a guess that you are sure of "
+            "(guess=, --guess), or ask the steward for a larger allotment."
+        )
     else:
-        said = f"The last surprise of the {whose} is spent, and {unused} are left. {ends}"
-    remedy = "" if analyst is None else "; the steward can allot more surprises"
-    warn_caller(BudgetWarning(f"{said}{remedy}."))
+        said = (
+            f"The last surprise of the allotment of {analyst!r} is spent, and {unused} are left that will be refused. "
+            "Ask the steward for a larger allotment."
+        )
+    warn_caller(BudgetWarning(said))
 
 
 def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:

@@ -113,9 +113,8 @@ class Desk:
                 line(len(entries) - entries.count(None))
                 data = page.state
         data = self.data() if data is None else data
-        if any(entry is not None and entry.charged and not entry.repeated for entry in entries):
-            accounts, state = Accounts.from_state(data), self.state_from(data)
-            warn_of_last_surprises(accounts, self.analyst, self.mechanism, state)
+        if self.analyst is not None and any(entry is not None and entry.charged for entry in entries):
+            warn_of_last_surprises(Accounts.from_state(data), self.analyst, self.mechanism)
         remaining = self.remaining(data)
         result = ready.result(Told(entries, remaining, self.promise.statement, self.analyst))
         if strict and None in entries:
