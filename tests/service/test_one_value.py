@@ -64,7 +64,7 @@ def test_every_surface_tells_the_numbers_that_ask_returned(asked):
 
     with serving(folder) as visiting:
         client, path = visiting(STEWARD), f"{API}/holdouts/study"
-        assert {row["sequence"]: numbers(row) for row in client.get(f"{path}/transcript").json()["entries"]} == told
+        assert {row["sequence"]: numbers(row) for row in client.get(f"{path}/transcript").json()["rows"]} == told
         assert {row["sequence"]: numbers(row) for row in client.get(f"{path}/answers").json()["answers"]} == told
         assert {number: numbers(client.get(f"{path}/answers/{number}").json()) for number in told} == told
 
