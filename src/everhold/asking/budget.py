@@ -215,7 +215,7 @@ def warn_of_last_surprises(accounts: Accounts, analyst: str, mechanism: Mechanis
     """Warn after a surprise that ended, or nearly ended, what an allotment has of them."""
     part = allotment_of(accounts, analyst)
     left, questions = part.charges - part.charged, part.questions - part.asked
-    if mechanism.charged_in != "surprises" or left > 1 or not questions:
+    if mechanism.charged_in != "surprises" or left > 1 or questions <= left:
         return
     unused = f"{questions:,} question{'s' * (questions != 1)}"
     if left:
