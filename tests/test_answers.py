@@ -36,7 +36,7 @@ def test_an_answer_cannot_be_altered():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "within 0.1, costs 0 if the guess holds, else 1, 9 questions left"),
+        ({}, "within 0.1 if the guess holds, else 0.2, costs 0 if the guess holds, else 1, 9 questions left"),
         ({"radius": None, "charged_if_confirmed": 1}, "within 0.2, costs 1, 9 questions left"),
         (
             {"answered_before": True, "charged_at_most": 0},

@@ -19,7 +19,7 @@ _HOMES = {
     ),
     "everhold.diagnosis.diagnosis": "Diagnosis",
     "everhold.errors": (
-        "AuthError BudgetExhausted DependenceError DependenceWarning EverholdError EverholdWarning "
+        "AuthError BudgetExhausted BudgetWarning DependenceError DependenceWarning EverholdError EverholdWarning "
         "HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected SmallHoldoutWarning "
         "Unavailable VacuousGuaranteeWarning"
     ),

@@ -18,6 +18,7 @@ from everhold.dependence import pedigree as pedigree
 from everhold.diagnosis.diagnosis import Diagnosis as Diagnosis
 from everhold.errors import AuthError as AuthError
 from everhold.errors import BudgetExhausted as BudgetExhausted
+from everhold.errors import BudgetWarning as BudgetWarning
 from everhold.errors import DependenceError as DependenceError
 from everhold.errors import DependenceWarning as DependenceWarning
 from everhold.errors import EverholdError as EverholdError

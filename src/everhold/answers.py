@@ -310,9 +310,10 @@ class QuotedPrice(Display):
 
     Attributes:
         question: SHA-256 of the question; None for a quote without one.
-        radius: Half-width if the guess is confirmed, in the question's units; None if it would be refused, or if it
-            depends on a guess and there is none.
-        radius_if_charged: Half-width if the answer comes from the sealed rows.
+        radius: A bound: if the guess is confirmed, the population's value lies within this distance of the told value,
+            in the question's units. None if it would be refused, or if it depends on a guess and there is none.
+        radius_if_charged: The same bound if the answer comes from the sealed rows, whatever they say; a surprise is
+            usually told much more sharply. None where there is no such bound.
         charged_if_confirmed: What is charged if the guess is confirmed.
         charged_at_most: What is charged at most.
         refused: Whether the question would be refused.
@@ -341,9 +342,16 @@ class QuotedPrice(Display):
         least, most = self.charged_if_confirmed, self.charged_at_most
         cost = f"costs {most:,}" if least == most else f"costs {least:,} if the guess holds, else {most:,}"
         cost = "free, because it was answered before" if self.answered_before else cost
-        within = self.radius_if_charged if self.radius is None else self.radius
         unsealed = "" if self.radius_unsealed is None else f" (about {at_most(self.radius_unsealed)} unsealed)"
-        return f"within {'?' if within is None else at_most(within)}{unsealed}, {cost}, {left} left"
+        return f"within {self._bounds()}{unsealed}, {cost}, {left} left"
+
+    def _bounds(self) -> str:
+        """Both bounds in words; one if they are the same, or if only one is known."""
+        first, second = self.radius, self.radius_if_charged
+        if first is None or second is None or first == second or self.charged_at_most == self.charged_if_confirmed:
+            within = second if first is None else first
+            return "?" if within is None else at_most(within)
+        return f"{at_most(first)} if the guess holds, else {at_most(second)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,14 +361,14 @@ class Transcript(Display):
     Attributes:
         rows: One dict for each question: sequence, asked_at, question, asked, value, low, high, source, charged. Where
             guesses are checked, there are ``estimate``, the bare training estimate, and ``guess``, what it became or
-            the analyst's own. Values are means of row values in [0, 1]; of a choice or a quantile the number of the
-            candidate or bin, from 0, with ``within``: the regret, or the error of the level. Of a gradient lists, one
-            mean for each
-            coordinate, in which 1/2 stands for 0, with ``within``: the Euclidean half-width. Of a statistic of low
-            sensitivity shares of its range. Once a question was asked on behalf of an analyst, there is ``analyst``,
-            too: the name, or None for the steward. Once an answer was about something else than the population, there
-            is ``about``: what it was about, or None. Once the study is unsealed, there are ``sealed``, ``sealed_low``
-            and ``sealed_high``, in the units of the values; None where they were not kept.
+            the analyst's own. All numbers are those that `ask` returned, in the question's own units; those of versions
+            that kept no units are means over [0, 1]. The value of a choice or a quantile is the number of the candidate
+            or bin, from 0, with ``within``: the regret, or the error of the level; ``low`` and ``high`` are the ends of
+            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. Once a question was
+            asked on behalf of an analyst, there is ``analyst``, too: the name, or None for the steward. Once an answer
+            was about something else than the population, there is ``about``: what it was about, or None. Once the
+            study is unsealed, there are ``sealed``, ``sealed_low`` and ``sealed_high``, in the units of the values;
+            None where they were not kept.
     """
 
     rows: Sequence[dict[str, Any]]

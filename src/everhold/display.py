@@ -293,10 +293,14 @@ def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None 
         '1,999 questions and 1 surprise'
         >>> left_in_words({"questions": 19, "overfits": 9}, {"questions": 20, "overfits": 10})
         '19 of 20 questions and 9 of 10 surprises'
+        >>> left_in_words({"questions": 0, "overfits": 3})  # of the plan, beyond which it may answer
+        '0 planned questions and 3 surprises'
     """
     said = []
     for name, count in remaining.items():
         word = "surprises" if name == "overfits" else name
+        if not count and "overfits" in remaining:  # more may be answered than was planned
+            word = f"planned {word}"
         if whole is not None:
             said.append(f"{count:,} of {whole[name]:,} {word}")
         else:

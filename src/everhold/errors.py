@@ -15,6 +15,7 @@
     ├── SmallHoldoutWarning                      too few rows for a useful promise
     ├── VacuousGuaranteeWarning                  the radius is half the range or more
     ├── NonAdaptiveWarning                       the promise holds only for questions fixed in advance
+    ├── BudgetWarning                            the last surprise is spent, or the next one is the last
     └── DependenceWarning                        rows seem to depend on each other more than was declared
 
 Bad arguments of pure functions stay ``ValueError`` and ``TypeError``. A message says in lower case what was
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AuthError",
     "BudgetExhausted",
+    "BudgetWarning",
     "DependenceError",
     "DependenceWarning",
     "EverholdError",
@@ -146,6 +148,10 @@ class VacuousGuaranteeWarning(EverholdWarning):
 
 class NonAdaptiveWarning(EverholdWarning):
     """The promise holds only for questions that were fixed before the first answer was seen."""
+
+
+class BudgetWarning(EverholdWarning):
+    """The last surprise of an allotment is spent, or the next one is the last."""
 
 
 class DependenceWarning(EverholdWarning):

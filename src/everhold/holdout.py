@@ -48,7 +48,7 @@ from everhold.progress import progress
 from everhold.questions.means import Query
 from everhold.questions.models import cross_validated, no_false_alarms, open_rows
 from everhold.questions.question import Question
-from everhold.questions.readings import Reading
+from everhold.questions.readings import Reading, in_own_units
 from everhold.sealing.champions import Champions
 from everhold.sealing.checks import checked_classes
 from everhold.sealing.competition import Competition
@@ -83,7 +83,7 @@ from everhold.sealing.submitted import Submitted
 from everhold.values.base import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -845,16 +845,9 @@ class Holdout:
         )  # fmt: skip
 
     def transcript(self) -> Transcript:
-        """Everything that was asked and answered, in order; on behalf of an analyst what was new of theirs."""
-        return self._transcript(self._desk.entries(self._desk.head().sequence))
+        """All questions and answers in order, with the numbers that `ask` returned, in each question's own units.
 
-    def in_units(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of the transcript, or of an unsealed study, in the units in which each question was asked.
-
-        A choice, a quantile, a challenge and an answer of an earlier version stay as the ledger holds them.
-
-        Args:
-            rows: Such as ``holdout.transcript().rows``.
+        On behalf of an analyst it holds the analyst's new entries only.
 
         Examples:
             >>> import tempfile, numpy as np, everhold as eh
@@ -863,13 +856,11 @@ class Holdout:
             >>> storage = f"sqlite:///{folder.name}/s.db"
             >>> holdout = Holdout.create(storage, "s", holdout=half(), training=half(), queries=10)
             >>> answer = holdout.ask(eh.mean("late", low=0, high=60))
-            >>> holdout.in_units(holdout.transcript().rows)[0]["value"] == answer.value
+            >>> holdout.transcript().rows[0]["value"] == answer.value
             True
             >>> holdout.close(); folder.cleanup()
         """
-        rows, step = list(rows), self.mechanism.row_step
-        read = zip(rows, self.readings(rows), strict=True)
-        return [dict(row) if reading is None else reading.of_row(row, row_step=step) for row, reading in read]
+        return self._transcript(self._desk.entries(self._desk.head().sequence))
 
     def readings(self, rows: Sequence[Mapping[str, Any]]) -> list[Reading | None]:
         """Units of rows of the transcript, in their order; None of a choice, a challenge and the like."""
@@ -889,7 +880,7 @@ class Holdout:
         return model_names(own)
 
     def _transcript(self, every: Sequence[Entry]) -> Transcript:
-        told = disclosed(every)
+        told, step = disclosed(every), self.mechanism.row_step
 
         def unsealed(entry: Entry) -> tuple[float | None, ...]:
             return as_row(entry, told[entry.sequence]) if entry.sequence in told else _NOT_KEPT
@@ -906,24 +897,25 @@ class Holdout:
             """In a competition a team's guess is no score, so the transcript has its interval alone."""
             return dict.fromkeys(_GUESSES & answer.keys()) if contest and not is_score(answer["source"]) else {}
 
-        return Transcript(
-            [
-                {
-                    "sequence": entry.sequence,
-                    "asked_at": entry.asked_at,
-                    "question": entry.question,
-                    "asked": entry.description["shown"],
-                    **some,
-                    **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
-                    **no_guess(entry.answer),
-                    **(dict(zip(UNSEALED, unsealed(entry), strict=True)) if told else {}),
-                    "charged": entry.charged,
-                    **({ANALYST: entry.description.get(ANALYST)} if named else {}),
-                    **({ABOUT: meant} if any(about) else {}),
-                }
-                for entry, meant in zip(entries, about, strict=True)
-            ]
+        rows = (
+            {
+                "sequence": entry.sequence,
+                "asked_at": entry.asked_at,
+                "question": entry.question,
+                "asked": entry.description["shown"],
+                **some,
+                **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
+                **no_guess(entry.answer),
+                **(dict(zip(UNSEALED, unsealed(entry), strict=True)) if told else {}),
+                "charged": entry.charged,
+                **({ANALYST: entry.description.get(ANALYST)} if named else {}),
+                **({ABOUT: meant} if any(about) else {}),
+            }
+            for entry, meant in zip(entries, about, strict=True)
         )
+        return Transcript([
+            in_own_units(row, entry.description, row_step=step) for row, entry in zip(rows, entries, strict=True)
+        ])  # fmt: skip
 
     def news(self, after: int = 0, *, limit: int = 1_000) -> News:
         """What happened after an entry of the ledger, and how much is left; without any value, and free.

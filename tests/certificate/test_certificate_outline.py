@@ -73,5 +73,5 @@ def test_overfits_that_are_left_are_explained_where_they_can_be_more_than_planne
         blocks = outline(make_sample(tmp_path, mechanism)[0].to_dict())
         return " ".join(next(block.after for block in blocks if block.key == "account"))
 
-    assert "more than were planned" in said(GuessAndCheck.tuned(rows=2_000, queries=20, overfits=2))
+    assert "what is left of the plan" in said(GuessAndCheck.tuned(rows=2_000, queries=20, overfits=2))
     assert not said(GaussianMechanism.tuned(rows=2_000, queries=20))

@@ -262,6 +262,7 @@ def said_again(folder, certificate, key, **changes):
 
 
 CHEAP, DEAR = GUESS_AND_CHECK.labels_of(1)
+LOST = GUESS_AND_CHECK.lost_labels_of(1)[0]  # as earlier versions counted it
 LABELS = {  # of so many surprises and lost charges, with what they are said to have told, in millionths of a nat
     "nothing was told": (1, 0, 0, False),
     "less than any label": (2, 0, 2 * CHEAP - 1, False),
@@ -270,7 +271,7 @@ LABELS = {  # of so many surprises and lost charges, with what they are said to 
     "more than any label": (2, 0, 2 * DEAR + 1, False),
     "without a surprise": (0, 0, 1, False),
     "what was lost counts as the dearest": (1, 2, CHEAP + 2 * DEAR, True),
-    "what was lost counts as less": (1, 2, CHEAP + 2 * DEAR - 1, False),
+    "what was lost counts as less": (1, 2, CHEAP + 2 * LOST - 1, False),
     "beyond what was lost": (1, 2, 3 * DEAR + 1, False),
 }
 

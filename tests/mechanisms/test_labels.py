@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.mechanisms.labels import CHEAPEST, DEAREST, ArcsineCells, Offsets
+from everhold.mechanisms.labels import CHEAPEST, DEAREST, WIDENING, ArcsineCells, Offsets
 
 HALVES = [2.0**-12, 0.003, 0.02, 0.3]
 
@@ -44,8 +44,30 @@ def test_what_is_told_contains_what_was_sealed_at_a_price_within_bounds(guess, h
 
 @pytest.mark.parametrize("half", HALVES)
 def test_a_sealed_interval_as_expected_is_told_at_the_usual_width(half):
-    _, interval, _ = Offsets(0.5, half).told(0.5 + 2.3 * half, 0.5 + 4.3 * half)
-    assert (interval[1] - interval[0]) / 2 == pytest.approx(1.6 * half)
+    _, interval, _ = Offsets(0.2, half).told(0.2 + 0.3 * half, 0.2 + 2.3 * half)
+    assert (interval[1] - interval[0]) / 2 <= 1.16 * half * (1 + 1e-9)
+
+
+@given(guess=st.floats(0, 1), half=st.sampled_from(HALVES), low=st.floats(0, 0.9), length=st.floats(1 / 512, 1))
+def test_what_is_told_is_never_much_wider_than_what_was_sealed_whatever_was_expected(guess, half, low, length):
+    high = min(low + length, 1.0)
+    _, (least, most), _ = Offsets(guess, half).told(low, high)
+    assert most - least <= WIDENING * (high - low) * (1 + 1e-9)
+
+
+def test_a_sealed_interval_far_from_every_expectation_is_not_told_as_the_whole_range():
+    """Labels of earlier versions gave up here."""
+    _, interval, _ = Offsets(0.19, 0.0007).told(0.24, 0.30)
+    assert interval[0] > 0.22
+    assert interval[1] < 0.32
+
+
+def test_without_a_prior_that_sums_to_one_labels_are_caught():
+    """The planted error: every label at the price of the cheapest one."""
+    labels = Offsets(0.37, 0.02)
+    middles, widths = np.linspace(0.0, 1.0, 401), 0.02 * np.array([0.3, 0.7, 1.0, 1.5, 3.0, 9.0])
+    paid = dict(told(labels, middle - width, middle + width) for middle in middles for width in widths)
+    assert sum(paid.values()) <= 1.0 < len(paid) * max(paid.values())
 
 
 @given(grid=st.integers(1, 300), total=st.integers(0, 10_000))

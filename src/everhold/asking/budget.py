@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
 from everhold.display import Display, left_in_words
-from everhold.errors import EverholdWarning, QueryRejected, warn_caller
+from everhold.errors import BudgetWarning, EverholdWarning, QueryRejected, warn_caller
 from everhold.ledger import Outcome, Question
 from everhold.ledger.allotments import ACT, ANALYST, LONGEST_NAME, MOST, Accounts, Allotment
 from everhold.mechanisms import State
@@ -43,6 +43,7 @@ __all__ = [
     "part_of",
     "refuse_look_alikes",
     "set_limits",
+    "warn_of_last_surprises",
     "warn_of_promises",
 ]
 
@@ -208,6 +209,26 @@ def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> 
                 "it is first come, first served"
             )
         )
+
+
+def warn_of_last_surprises(accounts: Accounts, analyst: str, mechanism: Mechanism) -> None:
+    """Warn after a surprise that ended, or nearly ended, what an allotment has of them."""
+    part = allotment_of(accounts, analyst)
+    left, questions = part.charges - part.charged, part.questions - part.asked
+    if mechanism.charged_in != "surprises" or left > 1 or questions <= left:
+        return
+    unused = f"{questions:,} question{'s' * (questions != 1)}"
+    if left:
+        said = (
+            f"One surprise of the allotment of {analyst!r} is left for {unused}. Pass a guess that you are sure of "
+            "(guess=, --guess), or ask the steward for a larger allotment."
+        )
+    else:
+        said = (
+            f"The last surprise of the allotment of {analyst!r} is spent, and {unused} are left that will be refused. "
+            "Ask the steward for a larger allotment."
+        )
+    warn_caller(BudgetWarning(said))
 
 
 def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:

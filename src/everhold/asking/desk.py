@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.answers import QuotedPrice
-from everhold.asking.budget import SPENT, affordable, allotment_of, left_to
+from everhold.asking.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
 from everhold.errors import BudgetExhausted, EverholdError, IntegrityError, QueryRejected
 from everhold.ledger import Question as Asked
 from everhold.ledger.allotments import ANALYST, Accounts
@@ -111,7 +111,10 @@ class Desk:
                     entries[place] = entry
                 line(len(entries) - entries.count(None))
                 data = page.state
-        remaining = self.remaining(self.data() if data is None else data)
+        data = self.data() if data is None else data
+        if self.analyst is not None and any(entry is not None and entry.charged for entry in entries):
+            warn_of_last_surprises(Accounts.from_state(data), self.analyst, self.mechanism)
+        remaining = self.remaining(data)
         result = ready.result(Told(entries, remaining, self.promise.statement, self.analyst))
         if strict and None in entries:
             refused = getattr(result, "first_refused", result)

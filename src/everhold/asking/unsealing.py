@@ -19,6 +19,7 @@ from everhold.ledger.allotments import ACTS, ANALYST, DISCLOSED, UNSEALING, Acco
 from everhold.progress import progress
 from everhold.questions.preparation import NOT_UNSEALABLE
 from everhold.questions.question import digest
+from everhold.questions.readings import in_own_units
 from everhold.sealing.resealing import also_sealed_as
 
 if TYPE_CHECKING:
@@ -140,14 +141,14 @@ def _result(desk: Desk) -> Unsealed:
     named = any(ANALYST in entry.description for entry in questions)
     about = {entry.sequence: about_of(desk.schema, by_position=ABOUT in entry.description) for entry in questions}
     rows: list[dict[str, Any]] = [
-        {
+        in_own_units({
             "sequence": entry.sequence,
             "question": entry.question,
             "asked": entry.description["shown"],
             **dict(zip(UNSEALED, as_row(entry, told[entry.sequence]), strict=True)),
             **({ANALYST: entry.description.get(ANALYST)} if named else {}),
             **({ABOUT: about[entry.sequence]} if any(about.values()) else {}),
-        }
+        }, entry.description, row_step=desk.mechanism.row_step)
         for entry in questions if entry.sequence in told
     ]  # fmt: skip
     return Unsealed(

@@ -50,6 +50,7 @@ __all__ = [
     "SOFTWARE",
     "Certificate",
     "digest",
+    "earlier_left_of",
     "entering_numbers",
     "left_of",
     "make_certificate",
@@ -317,6 +318,12 @@ def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, in
     return dict.fromkeys(left, 0) if closed else left
 
 
+def earlier_left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
+    """`left_of` as certificates of earlier versions have it."""
+    left = mechanism.earlier_remaining(state)
+    return dict.fromkeys(left, 0) if closed else left
+
+
 def _account_facts(
     head: Head,
     tally: Tally,
@@ -343,6 +350,7 @@ def _account_facts(
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
             **({"lost": accounts.lost} if accounts.recoveries else {}),
             **({"labels": state.labels} if state.labels else {}),
+            **({"left_of_plan": True} if mechanism.earlier_left else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": tally.unsealed}} if accounts.closed else {}),
             **({"gates": [dict(gate) for gate in gates]} if gates else {}),
             **({} if competition is None else {"competition": dict(competition)}),

@@ -220,6 +220,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "lost": _object(recoveries=_count, questions=_count, charges=_count),
         "unsealed": _object(acts=_count, answers=_count),
         "labels": lambda value: _count(value) and value != 0,
+        "left_of_plan": lambda value: value is True,
         "gates": _list(_gate),
         "competition": _competition,
         "queries": _list(_query),

@@ -33,6 +33,8 @@ from everhold.mechanisms import MECHANISMS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from everhold.mechanisms import Mechanism
+
 __all__ = [
     "ARTICLE_STYLE",
     "Block",
@@ -287,13 +289,18 @@ def _dependence_items(dependence: Mapping[str, Any]) -> Iterator[tuple[str, str]
 def _account(account: Mapping[str, Any], mechanism: str, *, edition: int) -> Block:
     kind = MECHANISMS.get(mechanism)
     said = (
-        kind.left if kind is not None and "overfits" in account["left"] else "",
+        _said_of_left(account, kind) if kind is not None and "overfits" in account["left"] else "",
         _ALLOTTED if "allotments" in account else "",
         _LOST if "lost" in account else "",
         _CLOSED if "unsealed" in account else "",
     )
     items = tuple(_account_items(account, edition=edition))
     return Block("account", "What was asked, spent and left", after=tuple(filter(None, said)), items=items)
+
+
+def _said_of_left(account: Mapping[str, Any], kind: type[Mechanism]) -> str:
+    """The sentence on what is left; in certificates of earlier versions the one of then."""
+    return kind.left if "left_of_plan" in account else kind.earlier_left or kind.left
 
 
 def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tuple[str, str]]:

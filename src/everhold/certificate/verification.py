@@ -14,6 +14,7 @@ from everhold.certificate.document import (
     SOFTWARE,
     Certificate,
     digest,
+    earlier_left_of,
     entering_numbers,
     left_of,
     privacy_facts,
@@ -230,7 +231,9 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
             warnings.simplefilter("ignore")
             mechanism = _mechanism_of(document)
             promise = mechanism.promise()
-            left = left_of(mechanism, _state_of(document), closed="unsealed" in document["account"])
+            state, closed = _state_of(document), "unsealed" in document["account"]
+            of_plan = "left_of_plan" in document["account"] or not mechanism.earlier_left
+            left = (left_of if of_plan else earlier_left_of)(mechanism, state, closed=closed)
             unreachable = list(_unreachable(document, mechanism))
     except Exception:  # parameters from a hostile file may break numerical code anywhere
         findings.append(
@@ -380,8 +383,8 @@ def _unreachable(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[
     if lost is not None and not mechanism.losable(questions=lost["questions"], charges=lost["charges"]):
         yield "the lost answers cannot have been charged what is said"
     least, most = mechanism.labels_of(account["by_source"]["holdout"])
-    dearest = mechanism.labels_of(0 if lost is None else lost["charges"])[1]  # as what was lost is counted
-    if not least + dearest <= account.get("labels", 0) <= most + dearest:
+    fewest, dearest = mechanism.lost_labels_of(0 if lost is None else lost["charges"])
+    if not least + fewest <= account.get("labels", 0) <= most + dearest:
         yield "what surprises told cannot have cost what is said"
 
 

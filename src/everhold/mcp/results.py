@@ -50,8 +50,10 @@ class Described(_Counted):
 class QuoteTold(_Told):
     """The price of a question; nothing was asked."""
 
-    radius: Annotated[float | None, Field(description="Half-width of the interval if your guess holds.")]
-    radius_if_charged: Annotated[float | None, Field(description="Half-width if it does not.")]
+    radius: Annotated[
+        float | None, Field(description="The true value is at most this far from your guess if it holds.")
+    ]
+    radius_if_charged: Annotated[float | None, Field(description="The same bound if it does not.")]
     charged_if_confirmed: Annotated[int, Field(description="What a guess that holds costs.")]
     charged_at_most: Annotated[int, Field(description="What a guess that does not hold costs.")]
     refused: Annotated[bool, Field(description="Whether the question would be refused.")]

@@ -190,8 +190,8 @@ class Quote:
     """The price of the next question.
 
     Attributes:
-        radius: Half-width if the answer is the guess.
-        radius_if_charged: Half-width if the answer comes from the holdout.
+        radius: If the answer is the guess, the population's value lies within this distance of it; a bound.
+        radius_if_charged: The same if the answer comes from the holdout, whatever the sealed rows say.
         charged_if_confirmed: What is charged if the guess holds.
         charged_at_most: What is charged at most.
         refused: Whether the next question would be refused.
@@ -245,6 +245,7 @@ class Mechanism(ABC):
     sentence: ClassVar[str] = "Until {budget} {are} used up, every answer is {reach}, all of them at once, {holds}."
     no_privacy: ClassVar[str] = "the noise is too small for any"  # why, where nothing is promised about single rows
     left: ClassVar[str] = ""  # what is to be known about what is left
+    earlier_left: ClassVar[str] = ""  # the same in certificates of versions that counted it differently
     largest: ClassVar[Mapping[str, int]] = {
         "rows": MOST_ROWS,
         "queries": 10**9,
@@ -467,6 +468,10 @@ class Mechanism(ABC):
         """What is left of the budget, by name."""
         return {"questions": max(self.queries - state.asked, 0)}
 
+    def earlier_remaining(self, state: State) -> dict[str, int]:
+        """`remaining` as earlier versions counted it, for their certificates; mostly the same."""
+        return self.remaining(state)
+
     def curve(self) -> PrivacyCurve | None:
         """Hockey-stick curve of the whole transcript for one replaced row; None where no noise is added."""
         return None
@@ -495,6 +500,10 @@ class Mechanism(ABC):
 
     def labels_of(self, surprises: int) -> tuple[int, int]:
         """The least and the most that the labels of so many surprises cost, in millionths of a nat; here nothing."""
+        return 0, 0
+
+    def lost_labels_of(self, surprises: int) -> tuple[int, int]:
+        """The least and the most that so many lost labels were counted for, in millionths of a nat; here nothing."""
         return 0, 0
 
     @classmethod

@@ -16,7 +16,15 @@ from everhold.guarantees.description_length import QuestionTree
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, alike, whole
-from everhold.mechanisms.labels import CHEAPEST, DEAREST, ArcsineCells, Offsets, in_millionths
+from everhold.mechanisms.labels import (
+    CHEAPEST,
+    DEAREST,
+    EARLIER_DEAREST,
+    ArcsineCells,
+    Offsets,
+    in_millionths,
+    widest_told,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +56,7 @@ _FIRST_FORESEEN, _MOST_FORESEEN = 16, 256
 _USUAL_OVERFITS = 10
 _FIRST_AT_ONCE, _MOST_AT_ONCE = 16, 256  # questions looked at together; a surprise makes the rest of them anew
 _MOST_ALLOWED = 100.0
+_ACCEPTED = 1.25  # times the expected width of means alone, for bets
 _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int)).tolist()
 
 
@@ -148,9 +157,15 @@ class GuessAndCheck(ChecksGuesses):
         "within the interval that was told with it, all of them at once, {holds}."
     )
     no_privacy: ClassVar[str] = "no noise is added to the answers"
-    left: ClassVar[str] = (
+    earlier_left: ClassVar[str] = (
         "Surprises left are those after which all planned questions still fit into the half-width; there can be "
         "more than were planned, as long as it has room for them, and fewer where values are no yes or no, because "
+        "what such a surprise tells may count for more."
+    )
+    left: ClassVar[str] = (
+        "Questions and surprises left are what is left of the plan: every new answer takes one question, and every "
+        "charge one surprise. As long as the half-width has room, questions are answered beyond the plan. Without "
+        "room no question is left; that can come before the plan is used up where values are no yes or no, because "
         "what such a surprise tells may count for more."
     )
 
@@ -299,9 +314,10 @@ class GuessAndCheck(ChecksGuesses):
         return self.procedure if self.slack and _bets_on_means(procedure) else procedure
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """The procedure of a question at its node: bets only where they are expected to be no wider than means alone.
+        """The procedure of a question at its node: bets, unless they are expected to be much wider than means alone.
 
-        Very unequal groups, and levels that are rare for the number of units, cost bets more than the spread saves.
+        Very unequal groups, and levels that are rare for the number of units, cost bets more than the spread saves. A
+        little more expected width is accepted, because bets adapt to the sealed spread where it was not foreseen.
 
         Args:
             procedure: As public facts would have it.
@@ -313,7 +329,7 @@ class GuessAndCheck(ChecksGuesses):
             return procedure
         place = guess if guess >= 0.0 else 0.5
         (low, high), (least, most) = (each.expected(place, nats) for each in (procedure, self.procedure))
-        return procedure if high - low <= most - least else self.procedure
+        return procedure if high - low <= _ACCEPTED * (most - least) else self.procedure
 
     def expected(self, state: State, guess: float, procedure: Procedure | None = None) -> Expected:
         """What the next answer to a question with this guess would look like, from public facts.
@@ -397,6 +413,10 @@ class GuessAndCheck(ChecksGuesses):
         """See `Mechanism.labels_of`: of cells, or of offsets from a guess."""
         return surprises * min(self.cells.cost, in_millionths(CHEAPEST)), surprises * self._dearest_label
 
+    def lost_labels_of(self, surprises: int) -> tuple[int, int]:
+        """See `Mechanism.lost_labels_of`: the dearest label of an earlier version, or of this one."""
+        return surprises * in_millionths(max(math.log(self.grid), EARLIER_DEAREST)), surprises * self._dearest_label
+
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """With both counts it goes on as if nothing had been lost; lost labels count as the dearest there are (S8)."""
         if asked is None or charged is None:
@@ -464,14 +484,15 @@ class GuessAndCheck(ChecksGuesses):
         return _leading(np.all(room, axis=1))
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """Half-widths if the guess holds or if it does not; the one unsealed is that of sealed rows like the guess."""
+        """Bounds if the guess holds and if it does not; the width unsealed is that of sealed rows like the guess."""
         hardest = self._quote_of_hardest(state)
         if hardest.refused or guess is None or procedure is None:
             return hardest
-        expected = self.expected(state, guess, procedure)
-        confirmed, released, unsealed = map(_half, (expected.confirmed, expected.released, expected.unsealed))
-        if isinstance(self.in_force(procedure), OfMeans) and hardest.radius_if_charged is not None:
-            released = hardest.radius_if_charged  # of any mean that the sealed rows may have
+        expected, nats = self.expected(state, guess, procedure), float(self._next_nats(state)[0])
+        procedure, released = self.procedure_at(procedure, guess, nats), hardest.radius_if_charged
+        if not isinstance(procedure, OfMeans):
+            released = widest_told(procedure.widest(nats) + self.rounding)
+        confirmed, unsealed = farthest(guess, expected.confirmed), _half(expected.unsealed)
         return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
 
     def _quote_of_hardest(self, state: State) -> Quote:
@@ -484,9 +505,20 @@ class GuessAndCheck(ChecksGuesses):
         return Quote(confirmed, concentration + 0.25 * math.pi / self.grid, 0, 1, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Planned questions left, and how many more surprises the tolerance survives while they are asked."""
+        """Planned questions left, and planned surprises left, which fall by what is charged and by nothing else.
+
+        No question is left when the tolerance has no room for another answer.
+        """
+        refused = self._quote_of_hardest(state).refused
         return {
-            "questions": 0 if self.quote(state).refused else max(self.queries - state.asked, 0),
+            "questions": 0 if refused else max(self.queries - state.asked, 0),
+            "overfits": max(self.overfits - state.charged, 0),
+        }
+
+    def earlier_remaining(self, state: State) -> dict[str, int]:
+        """See `Mechanism.earlier_remaining`: earlier versions counted the surprises that the tolerance survives."""
+        return {
+            **self.remaining(state),
             "overfits": _surprises_left(self, state.asked, state.charged, state.labels),
         }
 
@@ -638,6 +670,11 @@ def _bets_on_means(procedure: Procedure) -> bool:
 def _half(interval: tuple[float, float]) -> float:
     """Half of what an interval has of [0, 1]."""
     return (min(interval[1], 1.0) - max(interval[0], 0.0)) / 2.0
+
+
+def farthest(value: float, interval: tuple[float, float]) -> float:
+    """The farthest distance from a value to what an interval has of [0, 1]."""
+    return max(value - max(interval[0], 0.0), min(interval[1], 1.0) - value)
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:

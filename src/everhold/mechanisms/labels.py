@@ -10,23 +10,37 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
 
-__all__ = ["CHEAPEST", "DEAREST", "ArcsineCells", "Offsets", "in_millionths"]
+__all__ = [
+    "CHEAPEST", "DEAREST", "EARLIER_DEAREST", "WIDENING", "ArcsineCells", "Offsets", "in_millionths",
+    "widest_told",
+]  # fmt: skip
 
-_LEAST_STEP = 2.0**-12
-_NEAR = 8  # steps on either side of the guess that are told finely
-_COARSE = 64  # steps of [0, 1] in which all others are told
-_USUAL, _WIDER, _WIDEST = 1.1, 1.5, 5  # widths told, in expected ones: 1.1, 1.1 * 1.5, ..., then the whole range
-_USUAL_SHARE = 0.7  # of one half of the prior of widths; each next one has the rest of what is left in the same way
+_STEP = 0.2  # of places, in half-widths that are told
+_RATIO = 1.125  # of neighbouring half-widths that are told; told at most _RATIO / (1 - _STEP / 2) = 1.25 sealed ones
+_USUAL = 1.16  # expected half-widths that are told of a sealed interval as wide as expected
+_NEAR = 40  # places on either side of the guess that are told as near ones
+_TIMES = 6  # half-widths told as about the expected one: up to 2 times wider or narrower
+_LEAST_STEP = 2.0**-20  # no expected half-width is taken to be less
+_WIDEST, _FINENESS = 0.625, 56  # every interval lies within .625 of a place; 56 steps below, .00085 is the narrowest
+_SHARE_NEAR, _SHARE_ALONG, _SHARE_ANYWHERE = 0.5, 0.25, 0.25  # of the prior, for the three kinds of labels
 
-DEAREST = 7.4
-"""No label of `Offsets` costs more nats: a coarse middle has 1/130 of the prior, the least likely width 1/12."""
+WIDENING = _RATIO / (1.0 - _STEP / 2.0)
+"""A told interval has at most so many times the length of the sealed one, unless that is less than 1/1000."""
+
+DEAREST = 12.3
+"""No label of `Offsets` costs more nats; there are about 54,000 labels that can be told anywhere."""
+
+EARLIER_DEAREST = 7.4
+"""What a lost label was counted for in ledgers of versions whose labels gave up at [0, 1]."""
 
 CHEAPEST = 4.3
-"""No label of `Offsets` costs fewer: a fine middle has 1/34 of the prior, the usual width less than .44."""
+"""No label of `Offsets` costs fewer, in this version or in earlier ones."""
 
 
 def in_millionths(nats: float) -> int:
@@ -66,12 +80,17 @@ class ArcsineCells:
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Where the middle of a sealed interval lies, seen from the guess, and how wide it is, seen from what was expected.
+    """A place and a half-width, told of a sealed interval, which is never much narrower than what is told.
 
-    One half of the prior of the middle is shared by the 17 places at most 8 steps from the guess, a step being the
-    half-width that was expected; the other half by the 65 multiples of 1/64. The half-width is told as the first of
-    ``1.1 * 1.5^t`` expected ones, t < 5, that is large enough, and else as the whole range; one half of its prior is
-    uniform, the other ``.7 * .3^t``.
+    The half-width r is one of ``r_0 1.125^t``, and places are ``r / 5`` apart. The told interval is place plus or minus
+    r, for the first r at which it contains the sealed one. A label is of the first kind whose told interval has at most
+    `WIDENING` times the length of the sealed one:
+
+    - *near*, half of the prior: ``|t| <= 6`` steps from the expected half-width, and at most 40 places from the guess;
+    - *along*, a quarter: the same half-widths, at any place in [0, 1];
+    - *anywhere*, a quarter: any half-width from 1/1000 to the whole range, at any place; all labels are equally likely.
+
+    The prior of t is proportional to ``2^-|t|``. What was expected decides what a label costs and not how wide it is.
 
     Attributes:
         guess: The public guess, in units of a mean.
@@ -97,30 +116,70 @@ class Offsets:
         Returns:
             A value, an interval around it that contains the sealed one, and the cost in millionths of a nat.
         """
-        middle, step, share = self._place((low + high) / 2.0)
-        needed, width = max(middle - low, high - middle), 0  # at most half a step more than half of its length
-        while width < _WIDEST and needed > self._reach(width, step):
-            width += 1
-        reach = self._reach(width, step)
-        ends = (middle - reach, middle + reach) if width < _WIDEST else (0.0, 1.0)
-        return middle, ends, in_millionths(-math.log(share * _share_of_width(width)))
+        low, high = max(low, 0.0), min(high, 1.0)
+        fitting = list(self._fitting(low, high))
+        enough = WIDENING * (high - low) / 2.0 * (1.0 + 1e-12)
+        place, half, share = next((label for label in fitting if label[1] <= enough), min(fitting, key=lambda x: x[1]))
+        cost = in_millionths(-math.log(share))
+        if place - half <= 0.0 and place + half >= 1.0:
+            return 0.5, (0.0, 1.0), cost
+        return place, (place - half, place + half), cost
 
-    def _place(self, middle: float) -> tuple[float, float, float]:
-        """The place that is told for a middle, the step of such places, and the prior probability of each."""
-        steps = round((middle - self.guess) / self.half)
-        if abs(steps) <= _NEAR:
-            return self.guess + steps * self.half, self.half, 0.5 / (2 * _NEAR + 1)
-        return round(middle * _COARSE) / _COARSE, 1.0 / _COARSE, 0.5 / (_COARSE + 1)
+    def _fitting(self, low: float, high: float) -> Iterator[tuple[float, float, float]]:
+        """Place, half-width and prior probability of the narrowest label of each kind that contains the interval."""
+        widths = range(-_TIMES, _TIMES + 1)
+        near = _first_around(low, high, self.guess, map(self._half_width, widths), most=_NEAR)
+        if near is not None:
+            place, half, number = near
+            yield place, half, _SHARE_NEAR * _share_of_width(number - _TIMES) / (2 * _NEAR + 1)
+        along = _first_around(low, high, 0.0, map(self._half_width, widths))
+        if along is not None:
+            place, half, number = along
+            share = _SHARE_ALONG * _share_of_width(number - _TIMES) / _places(half)
+            if share >= _SHARE_ANYWHERE / _LABELS:
+                yield place, half, share
+        halves = (_WIDEST * _RATIO**-width for width in range(_FINENESS, -1, -1))
+        anywhere = _first_around(low, high, 0.0, halves)
+        if anywhere is None:
+            raise ValueError(f"the interval from {low} to {high} has no label. Pass ends in order that meet [0, 1].")
+        yield anywhere[0], anywhere[1], _SHARE_ANYWHERE / _LABELS
 
-    def _reach(self, width: int, step: float) -> float:
-        return 0.5 * step + _USUAL * _WIDER**width * self.half
+    def _half_width(self, width: int) -> float:
+        return _USUAL * self.half * _RATIO**width
 
     @property
     def usual(self) -> float:
         """Half-width of the interval that is told if the sealed one is as wide as expected, however far off it is."""
-        return self._reach(0, max(self.half, 1.0 / _COARSE))
+        return self._half_width(0)
+
+
+def widest_told(half: float) -> float:
+    """The farthest that an end of a told interval can be from its value, if no sealed one has a larger half-width."""
+    return min(max(WIDENING * half, _WIDEST * _RATIO**-_FINENESS), _WIDEST)
+
+
+def _first_around(
+    low: float, high: float, origin: float, halves: Iterable[float], *, most: float = math.inf
+) -> tuple[float, float, int] | None:
+    """The place nearest to the middle, the first half-width that contains the interval there, and its number."""
+    for number, half in enumerate(halves):
+        step = _STEP * half
+        steps = round(((low + high) / 2.0 - origin) / step)
+        place = origin + steps * step
+        if place - half <= low and high <= place + half and abs(steps) <= most:
+            return place, half, number
+    return None
+
+
+def _places(half: float) -> int:
+    """At least how many places lie along [0, 1], whose middles may stick out by rounding."""
+    return math.ceil(1.0 / (_STEP * half)) + 2
+
+
+_LABELS = sum(_places(_WIDEST * _RATIO**-width) for width in range(_FINENESS + 1))
 
 
 def _share_of_width(width: int) -> float:
-    """Prior probability of a width."""
-    return 0.5 * _USUAL_SHARE * (1.0 - _USUAL_SHARE) ** width + 0.5 / (_WIDEST + 1)
+    """Prior probability of a half-width about the expected one."""
+    total: float = 3.0 - 2.0 ** (1 - _TIMES)
+    return float(2.0 ** -abs(width)) / total

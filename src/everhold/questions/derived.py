@@ -152,23 +152,24 @@ class JointMeans(Means[Result]):
         return self.bound.question([line.fingerprint for line in self.asked])
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """The sum over the new parts, and the half-width around their guesses."""
+        """The sum over the new parts, and how far the value can lie from what follows from their guesses."""
         known = {line.fingerprint: entry for line, entry in zip(self.asked, stored, strict=True)}
         parts = {line.fingerprint: part for line, part in zip(self.asked, self.prepared, strict=True)}
         new = [fingerprint for fingerprint, entry in known.items() if entry is None]
         prices, worst, quiet, unlucky = [], [], state, state
+        label = self.mechanism.labels_of(1)[1]
         for fingerprint in new:
             prices.append(self.price(parts[fingerprint], quiet))
             worst.append(self.price(parts[fingerprint], unlucky))
             quiet = quiet.after(charged=prices[-1].charged_if_confirmed)
-            unlucky = unlucky.after(charged=worst[-1].charged_at_most)
+            unlucky = unlucky.after(charged=worst[-1].charged_at_most, labels=label)
         told = dict(zip(new, (price.confirmed for price in prices), strict=True))
         radii = dict(zip(new, (price.radius for price in prices), strict=True))
         charged = dict(zip(new, (price.radius_if_charged for price in worst), strict=True))
         return QuotedPrice(
             question=self.question,
-            radius=self._half_width(known, radii, told),
-            radius_if_charged=self._half_width(known, charged, {}),
+            radius=self._within(known, radii, told),
+            radius_if_charged=None if new and self.mechanism.needs_guess else self._within(known, charged, {}),
             charged_if_confirmed=sum(price.charged_if_confirmed for price in prices),
             charged_at_most=sum(price.charged_at_most for price in worst),
             refused=False,
@@ -176,13 +177,13 @@ class JointMeans(Means[Result]):
             remaining={},
         )
 
-    def _half_width(
+    def _within(
         self,
         known: Mapping[str, Entry | None],
         radii: Mapping[str, float | None],
         told: Mapping[str, tuple[float, float] | None],
     ) -> float | None:
-        """Half of the interval that follows from those of the parts; None where there is no guess."""
+        """Farthest distance from the value to the ends that follow from the parts; None where there is no guess."""
         estimates = []
         for line, part in zip(self.asked, self.prepared, strict=True):
             entry, radius = known[line.fingerprint], radii.get(line.fingerprint)
@@ -197,7 +198,7 @@ class JointMeans(Means[Result]):
                 low, high = told.get(line.fingerprint) or (guess - radius, guess + radius)
                 estimates.append(Estimate(guess, max(low, 0.0), min(high, 1.0)))
         whole = self.bound.combine(estimates)
-        return (whole.high - whole.low) / 2.0 if whole.high < math.inf else None
+        return max(whole.value - whole.low, whole.high - whole.value) if whole.high < math.inf else None
 
 
 @dataclass(frozen=True)

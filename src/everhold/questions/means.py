@@ -224,7 +224,7 @@ class Means(Ready[Result]):
             return None
         by = kept.get("node", {}).get("by")
         candidates = [self.mechanism.in_force(mean.procedure), self.mechanism.procedure]
-        return next((each for each in candidates if by in (None, each.name)), None)
+        return next((each for each in candidates if by in (None, each.name, *each.earlier_names)), None)
 
     def refusal(self, question: str, told: Told, *, about: str | None, shown: str = "") -> Answer:
         """The answer to what was refused, of which the ledger knows nothing."""
@@ -275,6 +275,6 @@ class Batch(Means["list[Answer]"]):
 
 def _as_stored(entry: Entry) -> Quote:
     """What is told again, in units of a mean; nothing of a silent question."""
-    low, high = entry.answer["low"], entry.answer["high"]
-    half = None if low is None or high is None else (high - low) / 2.0
-    return Quote(half, half, 0, 0, refused=False)
+    value, low, high = (entry.answer[name] for name in ("value", "low", "high"))
+    within = None if value is None or low is None or high is None else max(value - low, high - value)
+    return Quote(within, within, 0, 0, refused=False)

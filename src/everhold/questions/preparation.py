@@ -191,7 +191,7 @@ class Preparation:
             trained = guess is None and place in totals
             rows, total, seen = counted.get(place) or (self.schema.training_rows, totals.get(place, 0), None)
             scaled = total * self.schema.rows // rows if trained else self._own_guess(question, guess)
-            procedure = self._procedure(known[place], own_guess=not trained, seen=seen)
+            procedure = self._procedure(known[place], own_guess=not trained, guess=scaled, seen=seen)
             estimate = scaled if trained else -1
             if trained and self.mechanism.needs_guess and not (self.silent or question.by_position):  # models only
                 scaled = learned(scaled, question, surprises, self.mechanism.steps)
@@ -239,8 +239,8 @@ class Preparation:
             scaled = self._own_guess(bound, guess)
         else:
             scaled = within * self.mechanism.steps // counted
-        procedure = self._procedure(known, own_guess=guess is not None)
         trained = guess is None and counted > 0
+        procedure = self._procedure(known, own_guess=not trained, guess=scaled)
         estimate = scaled if trained else -1
         prepared = Prepared(bound, scaled, from_training=trained, procedure=procedure, estimate=estimate)
         return prepared if tolerance is None else self._wished(prepared, tolerance)
@@ -280,12 +280,13 @@ class Preparation:
             return False
         return needs_of(bound, self.mechanism, self.schema) != "total"
 
-    def _procedure(self, bound: BoundQuery, *, own_guess: bool, seen: Any = None) -> Procedure | None:
+    def _procedure(self, bound: BoundQuery, *, own_guess: bool, guess: int, seen: Any = None) -> Procedure | None:
         """The procedure of a question whose values of the training rows are known where they are needed.
 
         Args:
             bound: The question.
             own_guess: Whether the guess is the analyst's own.
+            guess: The guess in grid units; -1 where there is none.
             seen: What it needs of the training rows, if that is known already.
         """
         if self.mechanism.adds_noise:
@@ -296,7 +297,8 @@ class Preparation:
             schema = replace(schema, training_rows=rows.rows)
             if needs != "total" and seen is None:
                 _, (seen,) = rows.look([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
-        return procedure_for(bound, self.mechanism, schema, training=seen, own_guess=own_guess)
+        expected = guess / self.mechanism.steps if own_guess and guess >= 0 else None
+        return procedure_for(bound, self.mechanism, schema, training=seen, own_guess=own_guess, guess=expected)
 
     def _watch_ratio(self, bound: BoundQuery, part: NDArray[np.int64], whole: NDArray[np.int64]) -> None:
         """Warn of a ratio whose residuals, of which bets on it measure the spread, are worth less than is promised."""
@@ -489,10 +491,9 @@ class Preparation:
         if guess is None:
             if self.mechanism.needs_guess and not self.silent and not self.answered(bound.question):
                 raise QueryRejected(
-                    f"{self.mechanism.name} confirms guesses, and there is no guess for this question: it cannot be "
-                    "evaluated on training rows, or none of them counts in it; expected ask(question, guess=0.8) or "
-                    "--guess with your own estimate, or predictions for the training rows (training=, "
-                    "--training-predictions); nothing was charged"
+                    f"{self.mechanism.name} needs a guess for this question, and there is no guess that the training "
+                    "rows could give; pass your own estimate, such as guess=0.8 (--guess 0.8), or predictions for the "
+                    "training rows (training=, --training-predictions); nothing was charged"
                 )
             return -1
         mean = bound.to_mean(as_float(guess))

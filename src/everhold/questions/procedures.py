@@ -53,8 +53,9 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
 
 
 def procedure_for(
-    bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, training: Any = None, own_guess: bool = False
-) -> Procedure | None:
+    bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, training: Any = None, own_guess: bool = False,
+    guess: float | None = None,
+) -> Procedure | None:  # fmt: skip
     """The procedure of a question, or None if the mechanism rests on noise.
 
     Args:
@@ -63,18 +64,19 @@ def procedure_for(
         schema: The rows.
         training: What it `needs_of` the training rows where that is more than a total.
         own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
+        guess: The analyst's own guess in units of a mean, if there is one; bets expect it.
     """
     if mechanism.adds_noise:
         return None
     needs = needs_of(bound, mechanism, schema)
     if needs == "cells":
-        return Betting(rows=mechanism.rows, training=training)
+        return Betting(rows=mechanism.rows, training=training, guess=guess)
     if needs == "groups":
-        return GroupBetting(sizes=_sizes(mechanism), training=training)
+        return GroupBetting(sizes=_sizes(mechanism), training=training, guess=guess)
     if needs == "pairs":
-        return RatioBetting(rows=mechanism.rows, training=training)
+        return RatioBetting(rows=mechanism.rows, training=training, guess=guess)
     if needs == "group_pairs":
-        return GroupRatioBetting(sizes=_sizes(mechanism), training=training)
+        return GroupRatioBetting(sizes=_sizes(mechanism), training=training, guess=guess)
     rows, guessed = mechanism.rows // mechanism.parts, mechanism.rows
     if schema.training_rows and bound.trained and not own_guess:
         guessed = schema.training_rows

@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from everhold.values.measures import MEASURES, measure_of, mirrored
 
 if TYPE_CHECKING:
@@ -16,12 +18,38 @@ if TYPE_CHECKING:
 
     from everhold.values.base import BoundQuery
 
-__all__ = ["READING", "Reading"]
+__all__ = ["READING", "Reading", "in_own_units"]
 
 _TOLD, _SEALED, _BARE = ("value", "low", "high"), ("sealed", "sealed_low", "sealed_high"), ("estimate", "guess")
 
+_VECTORS, _BINS = "gradient", "quantile"  # kinds that keep their units in their own description
+
 READING = "reads"
 """Field of an entry's description, beside what identifies the question."""
+
+
+def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
+    """A row of a transcript, or of an unsealed study, with the numbers that `ask` returned.
+
+    An answer of an earlier version that kept no reading stays as the ledger holds it, a mean over [0, 1].
+
+    Args:
+        row: Numbers as the ledger holds them, by name.
+        description: Of the entry.
+        row_step: One step of the grid of row values.
+    """
+    reading = Reading.kept(description)
+    if reading is not None:
+        return reading.of_row(row, row_step=row_step)
+    kind = description.get("kind")
+    if kind == _VECTORS and isinstance(row.get("value"), list):
+        width = 2.0 * description["clip"]
+        read = {name: [width * (mean - 0.5) for mean in row[name]] for name in _TOLD}
+        return {**row, **read, "within": None if row["within"] is None else width * row["within"]}
+    if kind == _BINS and row.get("value") is not None:
+        edges = np.linspace(description["low"], description["high"], description["bins"] + 1)
+        return {**row, "low": float(edges[row["value"]]), "high": float(edges[row["value"] + 1])}
+    return dict(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +114,8 @@ class Reading:
                 numbers = self.in_units(*(row[name] for name in names), row_step=row_step)
                 read.update(zip(names, numbers, strict=True))
         bare = {name: self._from_mean(row[name]) for name in _BARE if row.get(name) is not None}
+        if row.get("within") is not None:
+            bare["within"] = row["within"] * abs(self.at_one - self.at_zero)
         return {**read, **bare}
 
     def _from_mean(self, mean: float) -> float:

@@ -74,7 +74,7 @@ def test_the_slope_is_the_derivative(stake):
 def exact(units, theta, stake):
     """K to 40 digits."""
     with mp.workdps(40):
-        theta, cap = mp.mpf(theta), mp.mpf(module._CAP)
+        theta, cap = mp.mpf(theta), mp.mpf(module.CAP)
         rate = min(mp.mpf(stake), cap / ((1 - theta) * mp.mpf(units.largest)))
         kinds = zip(units.sizes, units.values, units.counts, strict=True)
         return mp.fsum(mp.mpf(c) * mp.log(1 + rate * (theta * mp.mpf(n) - mp.mpf(y))) for n, y, c in kinds)

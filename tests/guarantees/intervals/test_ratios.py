@@ -94,7 +94,7 @@ def test_ratios_cost_what_their_residuals_spread():
     low, high = procedure.interval(pairs(u, v), 11.4)
     theta = u.sum() / v.sum()
     spread = np.sum((u - theta * v) ** 2)
-    assert (high - low) / 2 == pytest.approx(math.sqrt(2 * side(11.4) * spread) / v.sum(), rel=0.02)
+    assert (high - low) / 2 == pytest.approx(math.sqrt(2 * (side(11.4) + math.log(2)) * spread) / v.sum(), rel=0.02)
     expected = procedure.expected(training[0].sum() / training[1].sum(), 11.4)
     assert expected[1] - expected[0] == pytest.approx(high - low, rel=0.06)
     assert procedure.standard_error(theta) == pytest.approx(math.sqrt(2 * spread) / v.sum(), rel=0.05)

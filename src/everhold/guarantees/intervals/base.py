@@ -86,6 +86,7 @@ class Procedure(ABC):
 
     Attributes:
         name: In the ledger and in certificates, such as ``"clopper_pearson"``.
+        earlier_names: Of the procedures of earlier versions that it replaced, as older ledgers hold them.
         title: In words, such as "Clopper-Pearson".
         needs: What it has to know of the sealed rows: the exact ``"total"`` of the row values, their histogram in
             ``"cells"`` (`Cells`), sums of ``"groups"`` (`GroupSums`), ``"pairs"`` of numerator and denominator by row
@@ -96,6 +97,7 @@ class Procedure(ABC):
     """
 
     name: ClassVar[str]
+    earlier_names: ClassVar[tuple[str, ...]] = ()
     title: ClassVar[str]
     needs: ClassVar[Needs]
     why: ClassVar[str]
@@ -114,6 +116,10 @@ class Procedure(ABC):
     @abstractmethod
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
         """The interval that an outcome exactly like the guess is expected to have, from public facts."""
+
+    def widest(self, nats: float) -> float:
+        """Half-width that no interval at this level exceeds, whatever the sealed rows say; a public bound."""
+        return 0.5
 
     @abstractmethod
     def standard_error(self, guess: float) -> float:

@@ -1,21 +1,24 @@
 """Betting: intervals as narrow as the spread of the values, for rows and for groups of rows (S8).
 
-How far the values spread is predicted from training units, and that alone decides how much is staked. If the sealed
-units are like the training units, the interval is about as narrow as a normal approximation; if not, it is only wider.
+How far the values spread is predicted from training units or from the analyst's own guess. Half of the capital is
+staked for that prediction, the other half is spread over fixed stakes (`hedge`). If the sealed units are as predicted,
+the interval is about as narrow as a normal approximation. If not, it is still as narrow as the sealed spread allows,
+but for a few nats.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Needs, Procedure
-from everhold.guarantees.intervals.capital import Units, best_stake, upper_end
+from everhold.guarantees.intervals.capital import Units, best_stake
+from everhold.guarantees.intervals.hedge import MOST_PAID, hedged_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +36,7 @@ _PLANNED_UNIT = 2**20  # grid steps of sums that are only planned
 _GHOSTS = 0.5  # of a typical training unit at either end: what n_t units cannot exclude
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """What training units say about the spread of sealed ones; all of it public.
 
@@ -76,27 +79,32 @@ class Prediction:
         """The mean row's own unit has this size."""
         return float(np.sum(self.counts * self.sizes**2)) / self.total
 
-    def around(self, guess: float) -> Units:
-        """Sealed units as the training units were, but about the guess.
-
-        Residuals that would leave [0, n_k] are cut there, and those of the other sign shrunk until the mean is the
-        guess again. So nothing spreads about 0 or 1.
-        """
-        cut = np.clip(self.residuals, -guess * self.sizes, (1.0 - guess) * self.sizes)
-        above, below = (float(np.sum(self.counts * np.maximum(sign * cut, 0.0))) for sign in (1.0, -1.0))
-        least = min(above, below)
-        cut = cut * np.where(cut > 0.0, least / max(above, 1e-300), least / max(below, 1e-300))
-        values = np.clip(guess * self.sizes + cut, 0.0, self.sizes)
+    @cached_property
+    def _likely(self) -> Units:
+        """As many units as are sealed, exactly like the training units."""
+        values = np.clip(self.mean * self.sizes + self.residuals, 0.0, self.sizes)
         return Units(self.sizes, values, self.counts * self.scale, self.largest)
 
-    def cautious(self) -> Units:
-        """About the training mean, with half a unit at either end that the training units might have lacked."""
-        sizes, residuals, counts = _in_classes(self.sizes, self.residuals, self.counts, _FEW_CLASSES)
-        typical = self.typical
+    def around(self, guess: float) -> Units:
+        """Sealed units as the training units were, moved until their mean is the guess.
+
+        A guess far from the training mean says that the sealed units are not like the training units, such as those
+        of a model that was fitted on them, and that they spread further. Values are scaled up, and where that does not
+        reach the guess, a share of the units counts as 1. Downwards it is the mirror image. Values that are 0, 1/2 or
+        1 of their size are not scaled, because the sealed ones are taken to be of the same kind.
+        """
+        likely = self._likely
+        return _raised(likely, guess) if guess >= likely.mean else _raised(likely.mirrored, 1.0 - guess).mirrored
+
+    def cautious(self, guess: float) -> Units:
+        """About the guess, with half a unit at either end that the training units might have lacked."""
+        near, typical = self.around(guess), self.typical
+        residuals = near.values - near.mean * near.sizes
+        sizes, residuals, counts = _in_classes(near.sizes, residuals, near.counts, _FEW_CLASSES)
         return Units(
             np.append(sizes, [typical, typical]),
-            np.append(np.clip(self.mean * sizes + residuals, 0.0, sizes), [0.0, typical]),
-            np.append(counts, [_GHOSTS, _GHOSTS]) * self.scale,
+            np.append(np.clip(near.mean * sizes + residuals, 0.0, sizes), [0.0, typical]),
+            np.append(counts, [_GHOSTS * self.scale, _GHOSTS * self.scale]),
             self.largest,
         )
 
@@ -106,6 +114,18 @@ class Prediction:
         squares = max(self.around(guess).spread() / self.scale - self.excess, 0.0)
         ghosts = _GHOSTS * self.typical**2 * (guess**2 + (1.0 - guess) ** 2)
         return squares * units / max(units - 1.0, 1.0) + ghosts
+
+
+def _raised(units: Units, mean: float) -> Units:
+    """The same units with a mean that is larger, in the way that `Prediction.around` describes."""
+    values, shares = units.values, units.values / np.maximum(units.sizes, 1e-300)
+    if not np.all(np.isin(shares, (0.0, 0.5, 1.0))):
+        values = np.minimum(values * (mean / max(units.mean, 1e-300)), units.sizes)
+    reached = float(np.sum(units.counts * values)) / units.total
+    share = min(max((mean - reached) / max(1.0 - reached, 1e-300), 0.0), 1.0)
+    sizes, values = np.append(units.sizes, units.sizes), np.append(values, units.sizes)
+    counts = np.append(units.counts * (1.0 - share), units.counts * share)
+    return Units(sizes[counts > 0.0], values[counts > 0.0], counts[counts > 0.0], units.largest)
 
 
 def _in_classes(
@@ -124,7 +144,13 @@ def _in_classes(
 
 @dataclass(frozen=True)
 class Bets(Procedure):
-    """A bet against too large and one against too small values, each at half the level (`capital`)."""
+    """A hedged bet against too large and one against too small values, each at half the level (`hedge`).
+
+    Attributes:
+        guess: The analyst's own guess in [0, 1], which says what to expect in place of the training mean; else None.
+    """
+
+    guess: float | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -143,12 +169,13 @@ class Bets(Procedure):
     def _stakes(self, nats: float) -> tuple[float, float]:
         """Against values below and above, from public facts."""
         if nats not in self._chosen:
-            side, cautious = side_of(nats), self.prediction.cautious()
+            side = side_of(nats)
+            cautious = self.prediction.cautious(self.prediction.mean if self.guess is None else self.guess)
             self._chosen[nats] = best_stake(cautious.mirrored, side), best_stake(cautious, side)
         return self._chosen[nats]
 
     def stakes(self, nats: float) -> dict[str, float]:
-        """See `Procedure.stakes`: what is staked against values below and above."""
+        """See `Procedure.stakes`: the predicted stakes against values below and above; the others are `FRACTIONS`."""
         low, high = self._stakes(nats)
         return {"stake_low": low, "stake_high": high}
 
@@ -157,8 +184,8 @@ class Bets(Procedure):
         side = side_of(nats)
         low, high = self._stakes(nats)
         return (
-            1.0 - upper_end(units.mirrored, low, side, tolerance=tolerance),
-            upper_end(units, high, side, tolerance=tolerance),
+            1.0 - hedged_end(units.mirrored, low, side, tolerance=tolerance),
+            hedged_end(units, high, side, tolerance=tolerance),
         )
 
     def interval(self, seen: Any, nats: float) -> tuple[float, float]:
@@ -196,8 +223,9 @@ class Betting(Bets):
     rows: int
     training: Cells
 
-    name: ClassVar[str] = "betting"
-    title: ClassVar[str] = "betting on values whose spread is known from the training rows"
+    name: ClassVar[str] = "hedged_betting"
+    earlier_names: ClassVar[tuple[str, ...]] = ("betting",)
+    title: ClassVar[str] = "betting with stakes that are fixed before the look"
     needs: ClassVar[Needs] = "cells"
     why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
 
@@ -210,6 +238,10 @@ class Betting(Bets):
         units = _edges(self.training)
         total = int(self.training.counts.sum())
         return Prediction.of(units, scale=self.rows / max(total, 1), excess=_excess(self.training))
+
+    def widest(self, nats: float) -> float:
+        """See `Procedure.widest`: ``sqrt((L + ln 32) / n)`` (theory, several stakes)."""
+        return min(math.sqrt((side_of(nats) + MOST_PAID) / self.rows), 0.5)
 
     @property
     def row_variance(self) -> float:
@@ -254,8 +286,9 @@ class GroupBetting(OfGroups):
 
     training: GroupSums
 
-    name: ClassVar[str] = "group_betting"
-    title: ClassVar[str] = "betting on sums of groups whose spread is known from the training rows"
+    name: ClassVar[str] = "hedged_group_betting"
+    earlier_names: ClassVar[tuple[str, ...]] = ("group_betting",)
+    title: ClassVar[str] = "betting on sums of groups with stakes that are fixed before the look"
     needs: ClassVar[Needs] = "groups"
     why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
 

@@ -33,9 +33,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Units", "best_stake", "capital", "upper_end"]
+__all__ = ["CAP", "Units", "best_stake", "capital", "doubt", "upper_end"]
 
-_CAP = 0.95  # u: one unit as large as can be costs at most ln 20 of the capital
+CAP = 0.95  # u: one unit as large as can be costs at most ln 20 of the capital
 _MULTIPLES = np.array([0.35, 0.5, 0.62, 0.75, 0.87, 1.0, 1.15, 1.35, 1.7, 2.5, 5.0, 15.0, 100.0, 1e4])
 _STEPS, _ROUNDS = 80, 6
 _BELOW_ONE = math.nextafter(1.0, 0.0)
@@ -82,16 +82,16 @@ class Units:
 def capital(units: Units, theta: float, stake: float) -> tuple[float, float]:
     """K in nats at ``theta < 1``, less what floating point may have added, and its slope."""
     room = (1.0 - theta) * units.largest
-    capped = stake * room > _CAP
-    rate = _CAP / room if capped else stake
+    capped = stake * room > CAP
+    rate = CAP / room if capped else stake
     factors = 1.0 + rate * (theta * units.sizes - units.values)
     moving = (units.sizes - units.values) / (1.0 - theta) if capped else units.sizes
     value = float(np.sum(units.counts * np.log(factors)))
-    return value - _doubt(units, rate), rate * float(np.sum(units.counts * moving / factors))
+    return value - doubt(units, rate), rate * float(np.sum(units.counts * moving / factors))
 
 
-def _doubt(units: Units, rate: float) -> float:
-    """What floating point may have added to K: the factors are at least 1/20, each with a few roundings."""
+def doubt(units: Units, rate: float) -> float:
+    """Nats that floating point may have added to K: the factors are at least 1/20, each with a few roundings."""
     return _DOUBT + _DOUBT_BY_UNIT * float(np.sum(units.counts)) * (1.0 + rate * units.largest)
 
 
@@ -158,7 +158,7 @@ def best_stake(predicted: Units, nats: float) -> float:
     best = int(np.flatnonzero(_MULTIPLES == 1.0)[0])
     for _ in range(_ROUNDS):
         end = min(upper_end(predicted, float(stakes[best]), nats, tolerance=1e-4), _BELOW_ONE)
-        rates = np.minimum(stakes, _CAP / ((1.0 - end) * predicted.largest))
+        rates = np.minimum(stakes, CAP / ((1.0 - end) * predicted.largest))
         factors = 1.0 + rates[:, None] * (end * predicted.sizes - predicted.values)
         gains = np.sum(predicted.counts * np.log(factors), axis=1)
         if int(np.argmax(gains)) == best:

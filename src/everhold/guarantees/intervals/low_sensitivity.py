@@ -54,6 +54,10 @@ class BoundedDifferences(Procedure):
         """Half-width of every interval at this level, before it is clipped."""
         return self.sensitivity * math.sqrt((nats + math.log(2.0)) * self.rows / 2.0) + _ROUNDING
 
+    def widest(self, nats: float) -> float:
+        """See `Procedure.widest`."""
+        return min(self.reach(nats), 0.5)
+
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
         """See `Procedure.expected`."""
         return self.interval(guess, nats)

@@ -15,7 +15,8 @@ import numpy as np
 
 from everhold.guarantees.intervals.base import Needs, Pairs
 from everhold.guarantees.intervals.betting import Bets, OfGroups, Prediction, refuse_larger, side_of
-from everhold.guarantees.intervals.capital import Units, upper_end
+from everhold.guarantees.intervals.capital import Units
+from everhold.guarantees.intervals.hedge import hedged_end
 
 __all__ = ["GroupRatioBetting", "RatioBetting"]
 
@@ -39,7 +40,7 @@ class _RatioBets(Bets):
         less = _pairs(seen, self._largest, denominators=1)
         more = _pairs(seen, self._largest, numerators=1)
         side, (low, high) = side_of(nats), self._stakes(nats)
-        return 1.0 - upper_end(less.mirrored, low, side), upper_end(more, high, side)
+        return 1.0 - hedged_end(less.mirrored, low, side), hedged_end(more, high, side)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class RatioBetting(_RatioBets):
     rows: int
     training: Pairs
 
-    name: ClassVar[str] = "ratio_betting"
+    name: ClassVar[str] = "hedged_ratio_betting"
+    earlier_names: ClassVar[tuple[str, ...]] = ("ratio_betting",)
     title: ClassVar[str] = "betting on a ratio of two sums"
     needs: ClassVar[Needs] = "pairs"
     why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"
@@ -76,7 +78,8 @@ class GroupRatioBetting(OfGroups, _RatioBets):
 
     training: Pairs
 
-    name: ClassVar[str] = "group_ratio_betting"
+    name: ClassVar[str] = "hedged_group_ratio_betting"
+    earlier_names: ClassVar[tuple[str, ...]] = ("group_ratio_betting",)
     title: ClassVar[str] = "betting on a ratio of two sums over groups"
     needs: ClassVar[Needs] = "group_pairs"
     why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"

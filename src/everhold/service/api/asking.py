@@ -291,7 +291,7 @@ def answers(
     rows = [row for row in holdout.transcript().rows if before is None or row["sequence"] < before]
     latest = rows[: -limit - 1 : -1]
     following = latest[-1]["sequence"] if len(latest) < len(rows) else None
-    return result({"answers": holdout.in_units(latest), "next": following})
+    return result({"answers": latest, "next": following})
 
 
 @router.get(
@@ -309,7 +309,7 @@ def one_answer(
         raise AnswerNotFound(
             f"there is no answer {sequence} for you; expected a 'sequence' of GET .../answers; nothing was charged"
         )
-    return result(holdout.in_units(rows)[0])
+    return result(rows[0])
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:

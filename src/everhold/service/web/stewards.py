@@ -172,5 +172,5 @@ def _unseal(
         why_not = reason.message
     return page(
         request, "unseal.html", status=422 if fault else 200, view=view, losing=losing, why_not=why_not, told=told,
-        fault=fault, tab="unseal", rows=[] if told is None else view.named(view.whole.in_units(told.rows)),
+        fault=fault, tab="unseal", rows=[] if told is None else view.named(told.to_rows()),
     )  # fmt: skip

@@ -127,8 +127,8 @@ class View:
         return [{name: row.get(name) for name in _SHOWN} for row in self.mine.transcript().to_rows()]
 
     def latest(self, most: int) -> list[dict[str, Any]]:
-        """The newest answers that this visitor may see, in the units in which they were asked."""
-        return self.named(self.whole.in_units(reversed(self.rows[-most:])))
+        """The newest answers that this visitor may see, newest first."""
+        return self.named(self.rows[: -most - 1 : -1])
 
     def named(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Rows whose ``asked`` names models and submissions, where this visitor may know the name."""
@@ -185,10 +185,9 @@ class View:
 
     def _on_panels(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Answers as charts draw them: shares and differences in their own units, other numbers by their range."""
-        readings, read = self.whole.readings(rows), self.whole.in_units(rows)
         return [
             row if reading is None else on_a_panel(row, measure=reading.measure, ends=reading.ends)
-            for row, reading in zip(read, readings, strict=True)
+            for row, reading in zip(rows, self.whole.readings(rows), strict=True)
         ]
 
     def _budget(self) -> Sketch:
