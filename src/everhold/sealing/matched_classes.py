@@ -64,7 +64,7 @@ def chance_of_match(training: NDArray[np.int64], sealed: NDArray[np.int64]) -> f
     ways = np.logaddexp(
         _log_choices(sizes, whole), np.where(expected > whole, _log_choices(sizes, whole + 1.0), -math.inf)
     )
-    return math.exp(min(float(ways.sum() - _log_choices(sizes.sum(), np.float64(rows))), 0.0))
+    return math.exp(min(float(ways.sum() - _log_choices(sizes.sum(keepdims=True), np.array([float(rows)]))[0]), 0.0))
 
 
 def _log_choices(of: NDArray[np.int64], some: NDArray[np.float64]) -> NDArray[np.float64]:
