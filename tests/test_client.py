@@ -23,6 +23,8 @@ from everhold.errors import (
     QueryRejected,
     warnings_collected,
 )
+from everhold.values.base import Schema
+from everhold.values.expressions import ColumnKind
 from everhold.wire import connection
 from everhold.wire.answers import told
 from everhold.wire.connection import Connection
@@ -210,8 +212,7 @@ def test_large_arrays_travel_as_files_in_the_order_of_the_rows(tmp_path, monkeyp
 
 
 ANSWER = eh.Answer(0.5, 0.4, 0.6, "holdout", 1, {"questions": 3}, "ab", False, "S1", 0.95)
-SCHEMA = {"result": "schema", "rows": 9, "training_rows": 0, "columns": {"x": "number"}, "label": None,
-          "label_kind": None, "row_id": None, "features_public": False, "classes": None}  # fmt: skip
+SCHEMA = told(Schema(9, 0, {"x": ColumnKind.NUMBER}))
 DESCRIBED = httpx.Response(200, json={"schema": SCHEMA, "remaining": {"questions": 3}})
 SAID = httpx.Response(200, json={**told(ANSWER), "warnings": []})
 

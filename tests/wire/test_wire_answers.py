@@ -91,7 +91,9 @@ def test_everything_else_that_a_holdout_tells_arrives(holdout):
         holdout.promise,
     ):
         check(result)
-    assert travelled(holdout.schema) == holdout.schema
+    told_all = {"classes": ("A", 2.0), "categories": {"arm": ("A", "B"), "x": (1.0, math.inf)}, "stratified": "y"}
+    for schema in (holdout.schema, replace(holdout.schema, **told_all, whole_groups=("arm",))):
+        assert same(schema, travelled(schema))
     assert travelled(holdout.allot("mia", questions=4)).questions == 4
     assert travelled(holdout.certificate()).to_dict() == holdout.certificate().to_dict()
 

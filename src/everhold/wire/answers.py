@@ -167,6 +167,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "NDArray": _array,
     "Universe": Universe.from_dict,
     "ColumnKind": lambda columns: {name: ColumnKind(kind) for name, kind in columns.items()},
+    "Mapping[str, tuple": lambda lists: {name: tuple(values) for name, values in lists.items()},
     "tuple": lambda values: tuple(_read(values)),
 }
-"""How values are read that JSON does not tell from others, by what is in the declaration of a field."""
+"""How values are read that JSON does not tell from others, by the first text here that is in a field's declaration."""
