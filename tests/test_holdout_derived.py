@@ -190,12 +190,13 @@ def test_a_quote_is_what_then_happens(holdout, query):
     answer = holdout.ask(query)
     assert (price.question, price.refused, price.answered_before) == (answer.question, False, False)
     assert answer.charged == price.charged_if_confirmed == 0
-    assert (answer.high - answer.low) / 2 <= price.radius * (1 + 1e-9)
+    farthest = max(answer.value - answer.low, answer.high - answer.value)
+    assert farthest <= price.radius * (1 + 1e-9)
     assert price.charged_at_most == (1 if query is UA else len(query.parts(holdout.schema)))
     again = holdout.quote(query)
     assert (again.answered_before, again.charged_at_most, again.refused) == (True, 0, False)
     if query is not UA:  # one question: what a new one would get
-        assert again.radius == pytest.approx((answer.high - answer.low) / 2)
+        assert again.radius == pytest.approx(farthest)
 
 
 @pytest.mark.filterwarnings("ignore::everhold.NonAdaptiveWarning")

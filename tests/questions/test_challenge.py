@@ -21,7 +21,10 @@ def made(folder, *, label="binary", dependence=None, training=True):
     }
 
     def table(first):
-        return {"x": rng.normal(size=ROWS), "day": np.arange(ROWS) // 3 + first, "y": kinds[label]()}
+        day = np.arange(ROWS) // 3 + (
+            0 if dependence is None else first
+        )  # whole days apart only where they are declared
+        return {"x": rng.normal(size=ROWS), "day": day, "y": kinds[label]()}
 
     return eh.Holdout.create(
         f"sqlite:///{folder}/s.db", "s", holdout=table(0), training=table(10_000) if training else None, label="y",

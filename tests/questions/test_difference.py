@@ -63,7 +63,7 @@ def test_the_sealed_difference_and_the_guess_are_those_of_numpy(holdout, name):
     assert sealed == pytest.approx(by_hand(SEALED), abs=width / 2**29)
     guess = prepared.bound.from_mean(prepared.guess / holdout.mechanism.steps)
     assert guess == pytest.approx(by_hand(TRAINED), abs=width / 2**29)
-    assert (prepared.procedure.name, evaluations.seen[0].counts.sum()) == ("betting", ROWS)
+    assert (prepared.procedure.name, evaluations.seen[0].counts.sum()) == ("hedged_betting", ROWS)
 
 
 def test_either_way_round_is_one_entry_with_the_sign_turned(holdout):

@@ -78,7 +78,11 @@ BAD = {
     "probability above 1": (brier([1.5] * ROWS), "binary", "not all in"),
     "nan": (accuracy([np.nan, 1.0] * 3), "binary", "nan or infinite"),
     "infinite": (error([np.inf, 1.0] * 3), "number", "nan or infinite"),
-    "probabilities for labels": (accuracy([0.2, 0.7] * 3), "binary", "such as 0.2; expected one of 0, 1.*ask brier"),
+    "probabilities for labels": (
+        accuracy([0.2, 0.7] * 3),
+        "binary",
+        "such as 0.2, 0.7; expected one of 0, 1.*ask brier",
+    ),
     "another class": (error([0, 2] * 3), "binary", "3 are such as 2"),
     "measurements": (accuracy([0.5, 2.0] * 3), "number", "ask risk"),
     "truth values for text": (accuracy([True] * ROWS), "string", "expected the same kind"),
