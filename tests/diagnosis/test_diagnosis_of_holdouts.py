@@ -48,7 +48,7 @@ def test_a_declaration_that_explains_what_is_seen_is_not_warned_of(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         apart = households() | {"home": households()["home"] + 10_000}
-        sealed(tmp_path, apart, households(), name="groups", dependence=Groups("home")).close()
+        sealed(tmp_path, apart, households(1), name="groups", dependence=Groups("home")).close()
         sealed(tmp_path, plain(), name="plain").close()
         sealed(tmp_path, None, name="alone", label=None, again=True).close()
 
