@@ -46,12 +46,16 @@ def opened(folder, name="study"):
 
 @contextmanager
 def serving(folder, database="study.db", **settings):
-    """A function from a visitor, such as `ADA` or ``"analyst:ada:study"``, to their client."""
+    """A function from a visitor, such as `ADA` or ``"analyst:ada:study"``, to their client.
+
+    All clients share the event loop of the service, as requests of one process do: locks of two loops wait for ever.
+    """
     app = make_app(Settings(storage(folder, database), address=ADDRESS, answers_wait_for=0.0, **settings))
-    with TestClient(app, ADDRESS, raise_server_exceptions=False):
+    with TestClient(app, ADDRESS, raise_server_exceptions=False) as running:
 
         def visiting(who=None):
             client = TestClient(app, ADDRESS, raise_server_exceptions=False)
+            client.portal = running.portal
             if who is not None:
                 role, name, *scope = who.split(":")
                 made = app.state.people.make(Role(role), name, holdouts=scope or None, by="test")

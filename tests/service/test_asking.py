@@ -173,7 +173,7 @@ def test_several_questions_are_answered_in_order(visiting):
 
 
 def test_an_answer_that_cannot_be_paid_for_is_refused_and_costs_nothing(visiting, folder):
-    with opened(folder) as holdout, pytest.warns(eh.EverholdWarning):
+    with opened(folder) as holdout:
         holdout.allot("carl", questions=0, charges=0)
     before = head(folder)
     said = visiting("analyst:carl").post(STUDY + "/ask", json={"question": "delay > 77"}).json()

@@ -64,7 +64,7 @@ def seal(folder):
         storage, "flights", holdout=rows(1), training=rows(2), label="late", mechanism=mechanism()
     ) as made:
         made.allot("ada", questions=20, charges=3)
-        made.allot("ben", questions=20, charges=3)
+        made.allot("ben", questions=20, charges=2)
         made.ask("dep_delay > 5")
         made.ask("dep_delay > 12", guess=0.9)
         made.analyst("ada").ask("dep_delay > 20")
