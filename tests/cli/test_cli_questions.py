@@ -136,8 +136,8 @@ def test_models_are_chosen_by_their_predictions(paid, everhold):
     assert (found["index"], found["asked"]) == (0, "error of wrong.csv")
     with Holdout.open(*PLACE) as holdout:
         asked = [row["asked"] for row in holdout.transcript().to_rows()]
-    assert any(text.startswith("the lowest of 2: 1 - accuracy of predictions ") for text in asked)
-    assert any(text.startswith("the first above 0.5 of 2: 1 - accuracy of predictions ") for text in asked)
+    assert any(text.startswith("the lowest of 2: error of predictions ") for text in asked)
+    assert any(text.startswith("the first above 0.5 of 2: error of predictions ") for text in asked)
 
 
 @pytest.mark.parametrize(("output", "reason"), [("t.txt", "such as table.csv"), ("none/t.csv", "a folder that exists")])

@@ -21,13 +21,13 @@ def made(folder, *, label="binary", dependence=None, training=True):
     }
 
     def table(first):
-        day = np.arange(ROWS) // 3 + (
-            0 if dependence is None else first
-        )  # whole days apart only where they are declared
+        day = np.arange(ROWS) // 3 + first
         return {"x": rng.normal(size=ROWS), "day": day, "y": kinds[label]()}
 
+    later = 0 if dependence is None else 10_000  # whole days on one side only where they are declared
+
     return eh.Holdout.create(
-        f"sqlite:///{folder}/s.db", "s", holdout=table(0), training=table(10_000) if training else None, label="y",
+        f"sqlite:///{folder}/s.db", "s", holdout=table(0), training=table(later) if training else None, label="y",
         mechanism="guess_and_check", queries=50, overfits=3, classes=["a", "b", "c"] if label == "text" else None,
         **({} if dependence is None else {"dependence": dependence}),
     )  # fmt: skip

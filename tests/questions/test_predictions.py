@@ -205,7 +205,8 @@ def test_row_ids_name_every_row_once(tmp_path, ids, side):
 
 
 def classes(tmp_path, labels, **more):
-    both = [{**rows(seed), "kind": np.resize(labels, ROWS)} for seed in (0, 1)]
+    """Training rows have the next labels, not the same in the same order: those of a stratified split alone would."""
+    both = [{**rows(seed), "kind": np.resize(np.roll(labels, -seed * ROWS), ROWS)} for seed in (0, 1)]
     wish = {"mechanism": "gaussian", "queries": 9, "label": "kind", **more}
     return create(tmp_path, holdout=both[0], training=both[1], **wish)
 
@@ -219,7 +220,7 @@ def test_a_class_that_no_training_row_has_is_refused(tmp_path, labels, good, bad
 
 
 def test_open_texts_are_no_classes(tmp_path):
-    answers = [f"answer {number}" for number in range(ROWS)]
+    answers = [f"answer {number}" for number in range(2 * ROWS)]
     with pytest.raises(HoldoutRejected, match=f"training has {ROWS:,} different labels.*classes='open'"):
         classes(tmp_path, answers)
     with classes(tmp_path, answers, classes="open") as holdout:

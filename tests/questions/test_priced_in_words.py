@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
-from everhold.questions.choice import BestCandidate
+from everhold.questions.choice import BestCandidate, Choice
 from everhold.questions.first_above import FirstAbove
 from everhold.questions.gradient import VectorAnswer
-from everhold.questions.priced import named
+from everhold.questions.metrics import accuracy, error
 from everhold.questions.quantile import QuantileAnswer
 from everhold.questions.synthesis import SyntheticAnswer
 from everhold.synthetic import SyntheticTable
 from everhold.synthetic.universe import ListedColumn, Universe
-from everhold.values.base import BoundQuery
+from everhold.values.base import Schema
+from everhold.values.expressions import ColumnKind
 
 PAID = {
     "charged": 1_000, "remaining": {"questions": 9, "credits": 1_200}, "question": "ab" * 32, "repeated": False,
@@ -89,5 +90,7 @@ def test_a_refusal_says_so_and_what_is_left(kind, found):
 
 
 def test_an_error_is_named_as_what_it_is():
-    assert named(BoundQuery({}, "accuracy of p")) == "accuracy of p"
-    assert named(BoundQuery({}, "accuracy of p", at_zero=1.0, at_one=0.0)) == "1 - accuracy of p"
+    schema = Schema(6, 0, {"x": ColumnKind.NUMBER, "late": ColumnKind.NUMBER}, "late", "binary")
+    bound = accuracy("x > 0").bind(schema), error("x > 0").bind(schema)
+    assert [each.shown for each in bound] == ["accuracy of the rule x > 0", "error of the rule x > 0"]
+    assert Choice(bound[1:], 100, "lowest").listed() == "1: error of the rule x > 0"

@@ -45,17 +45,22 @@ def holdout(tmp_path):
 
 
 def test_a_rule_is_worth_what_it_says_of_each_row(holdout):
-    """All questions are asked with guesses far off, so that sealed rows answer."""
+    """All questions are asked with guesses far off, so that sealed rows answer, to within the same sealed number."""
     pairs = [
         (accuracy("x > 0"), accuracy(Written())),
         (error("x > 0"), error(Written())),
         (accuracy("case when x > 0 then 1 else 0 end"), accuracy(Written())),
         (brier("case when x > 0 then 0.8 else 0.1 end"), brier(Written())),
     ]
-    for rule, estimator in pairs:
-        one, other = holdout.ask(rule, guess=0.99), holdout.ask(estimator, guess=0.99)
+    told = [(holdout.ask(rule, guess=0.99), holdout.ask(estimator, guess=0.99)) for rule, estimator in pairs]
+    holdout.unseal()
+    for (one, other), (rule, estimator) in zip(told, pairs, strict=True):
+        sealed = holdout.ask(rule).sealed
+        assert sealed == holdout.ask(estimator).sealed
         assert one.source == other.source == "holdout"
-        assert one.value == other.value
+        assert one.low <= sealed <= one.high
+        assert other.low <= sealed <= other.high
+    assert [one.value for one, _ in told[:3]] == [other.value for _, other in told[:3]]  # cells do not depend on bets
 
 
 def test_a_rule_that_says_nothing_of_a_row_is_wrong_there(holdout):
@@ -89,7 +94,8 @@ def test_labels_may_be_conditions_themselves():
         (accuracy("unknown > 1"), "binary", "no column"),
         (brier("late"), "binary", "reads 'late'"),
         (brier("x"), "number", "Brier"),
-        (risk("x > 0", "squared", high=1), "binary", "shape"),
+        (risk("late", "squared", high=1), "binary", "reads 'late'"),
+        (risk("x > 0", lambda predictions, labels: (predictions != labels) * 1.0, high=1), "binary", "loss by name"),
     ],
 )
 def test_what_is_no_rule_is_refused_and_costs_nothing(query, label_kind, said):

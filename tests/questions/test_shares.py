@@ -19,12 +19,13 @@ def data(seed, first):
     return {"x": x, "y": (x + rng.normal(0, 30, ROWS) > 20).astype(int), "day": first + rng.integers(0, 300, ROWS)}
 
 
-TRAINED, SEALED = data(1, 0), data(2, 1_000)
+TRAINED, SEALED = data(1, 0), data(2, 0)
+LATER = {**SEALED, "day": SEALED["day"] + 1_000}  # whole days on one side, as they have to be where they are declared
 
 
 def made(path, **wish):
     wish = {"mechanism": eh.GuessAndCheck.tuned(rows=ROWS, queries=20, overfits=2), "training": TRAINED, **wish}
-    return eh.Holdout.create(path / "h.db", "h", holdout=SEALED, label="y", queries=20, **wish)
+    return eh.Holdout.create(path / "h.db", "h", **{"holdout": SEALED, **wish}, label="y", queries=20)
 
 
 def looked(holdout, question, guess=None):
@@ -60,7 +61,7 @@ def test_the_sealed_ratio_and_the_guess_are_those_of_numpy(tmp_path, name):
         assert sealed == pytest.approx(by_hand(SEALED), abs=width * 1e-8)
         guess = bound.from_mean(prepared.guess / holdout.mechanism.steps)
         assert guess == pytest.approx(by_hand(TRAINED), abs=width * 1e-8)
-        assert (prepared.procedure.name, prepared.from_training) == ("ratio_betting", True)
+        assert (prepared.procedure.name, prepared.from_training) == ("hedged_ratio_betting", True)
         pairs = evaluations.seen[0]
         assert pairs.counts.sum() == ROWS
         assert np.all((pairs.numerators >= 0) & (pairs.numerators <= pairs.denominators))
@@ -81,7 +82,8 @@ def test_pairs_are_counted_exactly(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")
 def test_pairs_of_groups_are_sums(tmp_path):
-    wish = {"mechanism": "guess_and_check", "overfits": 1, "dependence": eh.Groups("day"), "allow_vacuous": True}
+    wish = {"mechanism": "guess_and_check", "overfits": 1, "allow_vacuous": True}
+    wish |= {"holdout": LATER, "dependence": eh.Groups("day")}
     with made(tmp_path, **wish) as holdout:
         prepared, evaluations, sealed = looked(holdout, CASES["condition"][0])
         pairs, unit = evaluations.seen[0], holdout.mechanism.unit
@@ -93,7 +95,7 @@ def test_pairs_of_groups_are_sums(tmp_path):
             ] += 1
         kinds = zip(pairs.sizes.tolist(), pairs.denominators.tolist(), pairs.numerators.tolist(), strict=True)
         assert dict(zip(kinds, pairs.counts.tolist(), strict=True)) == counted
-        assert prepared.procedure.name == "group_ratio_betting"
+        assert prepared.procedure.name == "hedged_group_ratio_betting"
         assert sealed == pytest.approx(CASES["condition"][1](SEALED), abs=1e-8)
 
 
@@ -110,7 +112,7 @@ def test_one_ratio_has_one_entry_however_it_is_spelled(tmp_path):
 
 def test_where_no_training_row_counts_a_guess_is_needed_and_no_sealed_row_excludes_nothing(tmp_path):
     with made(tmp_path) as holdout:
-        with pytest.raises(eh.QueryRejected, match="none of them counts in it"):
+        with pytest.raises(eh.QueryRejected, match="no guess that the training rows could give"):
             holdout.ask(eh.mean("y = 1", given="x > 1e9"))
         prepared, evaluations, _ = looked(holdout, eh.mean("y = 1", given="x > 1e9"), 0.3)
         assert (prepared.from_training, evaluations.totals.tolist()) == (False, [[0]])

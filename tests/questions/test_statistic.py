@@ -80,7 +80,7 @@ def test_the_training_rows_make_the_guess_and_it_is_confirmed(holdout, query, va
     assert (answer.source, answer.charged, answer.statement) == ("training", 0, "S8")
     assert answer.value == pytest.approx(value, abs=0.05)
     assert answer.low <= value <= answer.high
-    assert quoted.radius == pytest.approx((answer.high - answer.low) / 2, rel=1e-9)
+    assert quoted.radius == pytest.approx(max(answer.high - answer.value, answer.value - answer.low), rel=1e-9)
     assert quoted.radius_unsealed < min(quoted.radius, quoted.radius_if_charged) < 0.5
     assert "expected value of the statistic over sets of as many rows" in answer.explain()
     again = holdout.ask(query() if query is not variance else question)
@@ -101,9 +101,9 @@ def test_a_surprise_and_a_silent_question_and_what_is_unsealed(holdout):
     for line, node, exact, width in zip(told, nodes, (AUC_OF_FIRST, spread(SEALED)), (1.0, 2.0), strict=True):
         assert node["by"] == "bounded_differences"
         reach = node["sensitivity"] * math.sqrt((node["nats"] + math.log(2)) * ROWS / 2)
-        assert line["sealed"] == pytest.approx(exact / width, abs=1e-6)
-        assert line["sealed_high"] - line["sealed"] == pytest.approx(reach, abs=1e-6)
-        assert line["sealed"] - line["sealed_low"] == pytest.approx(reach, abs=1e-6)
+        assert line["sealed"] == pytest.approx(exact, abs=1e-6)
+        assert line["sealed_high"] - line["sealed"] == pytest.approx(width * reach, abs=1e-6)
+        assert line["sealed"] - line["sealed_low"] == pytest.approx(width * reach, abs=1e-6)
     again = holdout.ask(variance(name="v", high=2.0))
     assert again.sealed == pytest.approx(spread(SEALED), abs=1e-6)
     assert again.sealed_low < again.sealed < again.sealed_high
@@ -136,7 +136,8 @@ def test_a_guess_is_needed_and_a_tolerance_is_refused(holdout):
     answer = holdout.ask(query, guess=AUC)
     assert (answer.source, answer.charged) == ("guess", 0)
     assert answer.high - answer.low > 2 * trained  # nothing says how far it scatters
-    assert holdout.quote(area()).radius == pytest.approx((answer.high - answer.low) / 2)  # it is answered, so
+    farthest = max(answer.high - answer.value, answer.value - answer.low)
+    assert holdout.quote(area()).radius == pytest.approx(farthest)  # it is answered, so
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")

@@ -11,7 +11,7 @@ from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.mechanisms.privacy_budget import CREDITS
 from everhold.questions.means import Query
-from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, Result, named, whole_price
+from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, Purchase, Result, whole_price
 from everhold.questions.question import Made, digest
 from everhold.values.base import BoundQuery
 
@@ -91,7 +91,7 @@ class Comparison(Purchase["NDArray[np.int64]", Result]):
 
     def listed(self) -> str:
         """How many there are, and the first of them by name."""
-        names = "; ".join(map(named, self.bound[:_MOST_SHOWN]))
+        names = "; ".join(question.shown for question in self.bound[:_MOST_SHOWN])
         return f"{len(self.bound):,}: {names}{'; ...' if len(self.bound) > _MOST_SHOWN else ''}"
 
     def look(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
@@ -166,7 +166,7 @@ class Choice(Comparison[BestCandidate]):
         index, regret = answer["value"], answer["within"]
         return BestCandidate(
             index=index,
-            candidate=None if index is None else named(self.bound[index]),
+            candidate=None if index is None else self.bound[index].shown,
             regret=None if regret is None else regret * self.width,
             **paid,
         )

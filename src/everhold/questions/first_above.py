@@ -20,7 +20,7 @@ from everhold.mechanisms.selection import AboveThreshold
 from everhold.privacy.noise import LARGEST_SCALE
 from everhold.questions.choice import Comparison, check_same_units
 from everhold.questions.means import Query
-from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, named, whole_price
+from everhold.questions.priced import Drawn, Paid, Price, PricedQuery, whole_price
 from everhold.questions.question import Made, digest, paying
 from everhold.values.base import BoundQuery
 
@@ -179,7 +179,7 @@ class AbovePurchase(Comparison[FirstAbove]):
         return FirstAbove(
             index=index,
             found=None if answer["source"] == "refused" else index is not None,
-            asked=None if index is None else named(self.bound[index]),
+            asked=None if index is None else self.bound[index].shown,
             threshold=self.threshold,
             within=None if within is None else within * self.width,
             **paid,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "Bought", "Drawn", "Paid", "Price", "PricedQuery", "Purchase", "checked_function_name", "named", "whole_price",
+    "Bought", "Drawn", "Paid", "Price", "PricedQuery", "Purchase", "checked_function_name", "whole_price",
 ]  # fmt: skip
 
 Seen = TypeVar("Seen")
@@ -285,11 +285,6 @@ def whole_price(price: int) -> int:
     if not 1 <= number <= _MOST_PRICE:
         raise QueryRejected(f"price is {brief(price)}; expected a whole number of credits; nothing was charged")
     return number
-
-
-def named(question: BoundQuery) -> str:
-    """A question as people read it, in the direction of its answers: an error is an accuracy turned round."""
-    return question.shown if question.at_one > question.at_zero else f"1 - {question.shown}"
 
 
 def checked_function_name(name: object) -> None:

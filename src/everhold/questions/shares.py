@@ -174,13 +174,12 @@ def _as_answered(whole: BoundQuery) -> BoundQuery:
     """A denominator whose row value is 1 where its answer counts a row: of an error the rows that are missed."""
     if whole.at_one > whole.at_zero:
         return whole
-    subject = whole.shown.removeprefix("accuracy of ")
     every = BoundQuery(
         {"kind": "all rows"}, "all rows", row_value=RowValue(Expression(Node.literal(True))), yes_no=True
     )
     return BoundQuery(
         description={"kind": "complement", "of": whole.description},
-        shown=f"1 - {whole.shown}" if subject == whole.shown else f"error of {subject}",
+        shown=whole.shown,
         by_position=whole.by_position,
         yes_no=whole.yes_no,
         pair=Pair("outside", every, whole),
