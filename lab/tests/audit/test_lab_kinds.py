@@ -63,8 +63,9 @@ def test_row_values_are_what_the_kind_says():
 
 @pytest.mark.parametrize(
     ("name", "procedure"),
-    [("yes or no", "clopper_pearson"), ("spread", "betting"), ("ratio", "ratio_betting"), ("gate", "betting"),
-     ("unequal groups, ICC 0", "group_betting"), ("ratio in groups", "group_ratio_betting")],
+    [("yes or no", "clopper_pearson"), ("spread", "hedged_betting"), ("ratio", "hedged_ratio_betting"),
+     ("gate", "hedged_betting"), ("unequal groups, ICC 0", "hedged_group_betting"),
+     ("ratio in groups", "hedged_group_ratio_betting")],
 )  # fmt: skip
 def test_procedures_are_those_of_a_holdout(name, procedure):
     mechanism = mechanism_of(name)
