@@ -25,6 +25,7 @@ from everhold.dependence import DependenceModel, GaussianAR1, Groups, Independen
 from everhold.dependence.stretches import stretch_of_rows
 from everhold.diagnosis.columns import OpenRows
 from everhold.diagnosis.diagnosis import diagnose_rows, warn_of_dependence, warn_of_whole_groups
+from everhold.diagnosis.likeness import UNKNOWN, likeness_of_rows
 from everhold.diagnosis.questions import Watch, to_look_at
 from everhold.errors import DependenceWarning
 from everhold.mechanisms import Mechanism
@@ -116,8 +117,11 @@ def play(family: Family, seed: int, *, structure: bool = True) -> Game:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = declared_for(family.declare(training), sealed)
-        mechanism = _chosen(family, model, rows=len(family.question(sealed)), training=len(family.question(training)))
         rows = columns_of(training)
+        mechanism = _chosen(
+            family, model, rows=len(family.question(sealed)), training=len(family.question(training)),
+            alike=_alike(rows, model, family.label),
+        )  # fmt: skip
         found = diagnose_rows(rows, label=family.label, mechanism=mechanism, apart=apart, brief=True)
         warn_of_dependence(found)
         warn_of_whole_groups(whole, found)
@@ -168,12 +172,21 @@ def declared_for(model: DependenceModel, sealed: Table) -> DependenceModel:
 _NAMES: dict[str, str] = {}
 
 
-def _chosen(family: Family, model: DependenceModel, *, rows: int, training: int) -> Mechanism:
+def _alike(rows: OpenRows, model: DependenceModel, label: str | None) -> float | None:
+    """As for `Mechanism.expected_radius`, from training rows, as at creation."""
+    if model.group_column is None:
+        return None
+    if label in (None, model.group_column):
+        return UNKNOWN
+    return likeness_of_rows(rows, groups=model.group_column, label=str(label))
+
+
+def _chosen(family: Family, model: DependenceModel, *, rows: int, training: int, alike: float | None) -> Mechanism:
     """The mechanism that is chosen by default; which one it is, is decided in the first game of a family."""
     if family.name not in _NAMES:
         _NAMES[family.name] = best_mechanism(
             rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE, slack=0.0, dependence=model,
-            training_rows=training, with_guesses=True,
+            training_rows=training, with_guesses=True, alike=alike,
         ).name  # fmt: skip
     return _tuned(_NAMES[family.name], model, rows, training)
 

@@ -39,7 +39,7 @@ def test_held_against_the_worst_case_of_declared_groups_the_study_fails(monkeypa
     games = [play(NAMED[name], seed) for seed in range(40)]
     assert not sum(not game.fair for game in games)
     monkeypatch.setattr(Mechanism, "bets", False)
-    games = [play(NAMED[name], seed, structure=False) for seed in range(40)]
+    games = [play(NAMED[name], seed, structure=False) for seed in range(120)]
     assert binom.sf(sum(not game.fair for game in games) - 1, len(games), 0.05) < 1e-2
 
 
