@@ -431,7 +431,7 @@ def test_unsealed_limits_of_gains_are_at_the_whole_level_of_their_node(holdout):
     first, second = (entry.answer["node"] for entry in entries)
     assert {**first, "nats": None} == {"by": "sign_test", "nats": None, "one_sided": True}
     assert (second["by"], second["one_sided"], set(second)) == (
-        "betting", True, {"by", "nats", "one_sided", "stake_low", "stake_high"},
+        "hedged_betting", True, {"by", "nats", "one_sided", "stake_low", "stake_high"},
     )  # fmt: skip
     mechanism = holdout._desk.mechanism
     assert [first["nats"], second["nats"]] == pytest.approx(mechanism.nats([1, 2], [0, 1], [0.0, 0.0]).tolist())
@@ -537,7 +537,8 @@ def test_slack_takes_no_gate_away_and_no_sharpness(tmp_path):
         gate = holdout.gate(eh.accuracy, champion=weak)
         assert gate.challenge(LogisticRegression().fit(rows, training["late"])).promoted
         (challenge,) = (entry for entry in holdout._desk.ledger.entries() if entry.answer["source"] == "promoted")
-        assert challenge.answer["node"]["by"] == "betting"  # a challenge tells no interval, so none has to be foreseen
+        # a challenge tells no interval, so none has to be foreseen
+        assert challenge.answer["node"]["by"] == "hedged_betting"
 
 
 def test_the_transcript_and_the_ledger_show_challenges(holdout):

@@ -255,7 +255,7 @@ def test_a_vacuous_radius_is_reported_and_shown():
 
 def test_the_json_form_is_exactly_the_documented_one(asked):
     keys = ["rows", "queries", "overfits", "confidence", "slack", "lines", "published"]
-    keys += ["at", "training_rows", "widths", "steps"]
+    keys += ["at", "training_rows", "alike", "widths", "steps"]
     only_rows, only_radius = plan(rows=20_000, queries=200), plan(queries=200, radius=0.1)
     for made, more, published in (
         (only_rows, [], ["radius"]),

@@ -372,8 +372,9 @@ class GuessAndCheck(ChecksGuesses):
         least, most = procedure.expected(guess, nats)
         least, most = least - reach, most + reach
         if procedure.of_all_rows:
-            return self._within_tolerance(guess, least, most)
-        return max(least - self.rounding, 0.0), min(most + self.rounding, 1.0)
+            low, high = self._within_tolerance(guess, least, most)
+            return float(low), float(high)
+        return float(max(least - self.rounding, 0.0)), float(min(most + self.rounding, 1.0))
 
     def told_of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
         """`told_of_guess` for questions whose intervals are functions of the sealed mean, shape (questions,) each.
