@@ -372,8 +372,8 @@ class GuessAndCheck(ChecksGuesses):
         least, most = procedure.expected(guess, nats)
         least, most = least - reach, most + reach
         if procedure.of_all_rows:
-            low, high = self._within_tolerance(guess, least, most)
-            return float(low), float(high)
+            least, most = self._within_tolerance(guess, least, most)
+            return float(least), float(most)
         return float(max(least - self.rounding, 0.0)), float(min(most + self.rounding, 1.0))
 
     def told_of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
