@@ -181,7 +181,7 @@ class Leaderboard(Display):
 
 
 def ranked(standings: Iterable[Standing], better: Mapping[str, int], *, higher_is_better: bool) -> list[Standing]:
-    """Standings with their ranks, the best first.
+    """Standings with their ranks, the best first; without a score, the middle of the interval orders them.
 
     Args:
         standings: In the order of the first submissions, which decides where nothing else does.
@@ -200,6 +200,8 @@ def ranked(standings: Iterable[Standing], better: Mapping[str, int], *, higher_i
 
     def place(standing: Standing) -> tuple[float, float]:
         rank, score = standing.rank, standing.score
+        if score is None and standing.low is not None and standing.high is not None:
+            score = (standing.low + standing.high) / 2.0  # a confirmed guess is no score, and its interval orders
         return float("inf") if rank is None else rank, float("inf") if score is None else sign * score
 
     return sorted(placed, key=place)

@@ -284,7 +284,7 @@ def test_a_printed_certificate_shows_the_queries_that_are_folded_on_a_screen(bro
         page.goto("/holdouts/flights/certificate")
         assert page.evaluate(shown) is False
         page.emulate_media(media="print")
-        assert page.evaluate(shown) is True
+        page.wait_for_function(shown)  # once it is drawn anew
         page.emulate_media(media="screen")
         page.get_by_text("Queries 1 to").first.click()
         assert page.evaluate(shown) is True
