@@ -176,7 +176,7 @@ def test_a_worst_case_of_nothing_is_sealed_with_a_warning_if_honest_guesses_are_
     assert f"the radius {radius:.2f} is half the range or more" in said
     assert f"half-widths of {expected:.3f}"[:-1] in said
     few = {"holdout": rows(0, 40), "training": rows(1, 40)}
-    with pytest.raises(HoldoutRejected, match="promises nothing, even if all guesses hold") as found:
+    with pytest.raises(HoldoutRejected, match="promises nothing: even if all guesses hold") as found:
         create(tmp_path, "few", **wish | few)
     needed = found.value.data["rows_needed"]
     expected = [GuessAndCheck.tuned(rows=needed - less, queries=500, training_rows=40).expected_radius(0.9)

@@ -27,9 +27,9 @@ def test_promises_are_kept_while_somebody_climbs(name):
 def test_without_the_tree_they_are_broken(name):
     games = [
         play_kind(KINDS[name], mechanism_of(name), HillClimbingAnalyst(11), rules=RULES, seed=s, removed="tree")
-        for s in range(3)
+        for s in range(6)
     ]
-    assert sum(game.violated for game in games) >= 2
+    assert sum(game.violated for game in games) >= 3  # of promises at 95 %, one chance in 400
 
 
 @pytest.mark.parametrize("name", ["equal groups, ICC 1", "unequal groups, ICC 1"])
