@@ -112,7 +112,7 @@ def test_a_guess_that_was_confirmed_is_no_score_on_any_address(visiting):
 @pytest.mark.parametrize("limit", ["submissions", "allotment"])
 def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit):
     wish = {"feedback": "leader", "features": "public", "teams": 2, "mechanism": None, "allow_vacuous": True}
-    seal(tmp_path, ids=True, allot=(), overfits=3, submissions=2 if limit == "submissions" else 9, **wish)
+    seal(tmp_path, ids=True, allot=(), overfits=2, submissions=2 if limit == "submissions" else 9, **wish)
     if limit == "allotment":
         with opened(tmp_path) as holdout:
             holdout.allot("ada", questions=2, charges=2)

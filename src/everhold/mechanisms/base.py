@@ -424,7 +424,7 @@ class Mechanism(ABC):
         return ""
 
     def surely_answers(
-        self, state: State, most: int, procedures: Sequence[Procedure] = (), *, silent: bool = False
+        self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """How many of the next ``most`` new questions are answered, whatever the sealed rows say to each of them.
 
@@ -434,7 +434,8 @@ class Mechanism(ABC):
         Args:
             state: Before.
             most: That are of interest.
-            procedures: Theirs, if known: with some of them more may be sure.
+            procedures: Theirs, if known: with some of them more may be sure. None for challenges, of which no
+                interval is told.
             silent: Whether nothing is told of them.
         """
         return min(most, max(self.queries - state.asked, 0))
@@ -452,7 +453,7 @@ class Mechanism(ABC):
         radius = self.promise().radius
         return Quote(radius, radius, self.most_charged, self.most_charged, refused=False)
 
-    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure]) -> bool:
+    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
         """Whether there is room for so many silent questions after one more with such a procedure; public."""
         return state.asked + 1 + silent <= self.queries
 

@@ -451,7 +451,7 @@ class GuessAndCheck(ChecksGuesses):
         return self.yes_no_procedure if bets is None else self.procedure_at(bets, at, nats)
 
     def surely_answers(
-        self, state: State, most: int, procedures: Sequence[Procedure] = (), *, silent: bool = False
+        self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """As long as there is room after any number of surprises; foresees no more than `_MOST_FORESEEN` questions."""
         if silent:
@@ -465,12 +465,14 @@ class GuessAndCheck(ChecksGuesses):
             foreseen = min(most, 4 * foreseen, _MOST_FORESEEN)
         return sure
 
-    def _label_of(self, procedures: Sequence[Procedure]) -> int:
+    def _label_of(self, procedures: Sequence[Procedure] | None) -> int:
         """The most that a label of a question with one of these procedures costs, in millionths of a nat."""
+        if procedures is None:  # a promotion tells no interval
+            return 0
         of_means = bool(procedures) and all(isinstance(self.in_force(each), OfMeans) for each in procedures)
         return self.cells.cost if of_means else self._dearest_label
 
-    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure]) -> bool:
+    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
         """See `Mechanism.leaves_room`: the next answer may be a surprise or not."""
         surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures)])
         nats = self.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)

@@ -217,7 +217,7 @@ class PrivacyBudget(GaussianNoise):
         return self.affords(state, price) > 0
 
     def surely_answers(
-        self, state: State, most: int, procedures: Sequence[Procedure] = (), *, silent: bool = False
+        self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """Means at the planned scale."""
         return min(most, self.affords(state, CREDITS))

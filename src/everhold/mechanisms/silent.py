@@ -138,7 +138,7 @@ class Silent(Mechanism):
         return (high - low) / 2.0 + self.rounding
 
     def surely_answers(
-        self, state: State, most: int, procedures: Sequence[Procedure] = (), *, silent: bool = False
+        self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """Silent ones, as many as are left of the plan; nothing is told aloud."""
         return min(most, max(self.queries - state.asked, 0)) if silent else 0

@@ -241,7 +241,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         return self._promised(radius, details, privacy=privacy, spends_only_beyond=beyond)
 
     def surely_answers(
-        self, state: State, most: int, procedures: Sequence[Procedure] = (), *, silent: bool = False
+        self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """Each of them may spend an overfit."""
         return min(super().surely_answers(state, most), max(self.overfits - state.charged, 0))

@@ -307,7 +307,7 @@ class Challenge(Ready[Verdict]):
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
         """A surprise at most."""
-        return Pricing.planned(self.mechanism, (), keeping=self.keeping)
+        return Pricing.planned(self.mechanism, None, keeping=self.keeping)
 
     def room(self, accounts: Accounts, count: int) -> int:
         """As many as the gate's own limit allows.

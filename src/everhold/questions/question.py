@@ -105,13 +105,13 @@ class Pricing:
 
     @classmethod
     def planned(
-        cls, mechanism: Mechanism, procedures: Sequence[Procedure], *, silent: bool = False, keeping: int = 0
+        cls, mechanism: Mechanism, procedures: Sequence[Procedure] | None, *, silent: bool = False, keeping: int = 0
     ) -> Pricing:
         """Of means that the mechanism answers as planned; where nothing is told, nothing is charged.
 
         Args:
             mechanism: The one that answers.
-            procedures: How their intervals are made.
+            procedures: How their intervals are made; None for challenges, of which no interval is told.
             silent: Whether nothing is told of them.
             keeping: For so many silent questions there has to be room afterwards, whatever is answered.
         """
