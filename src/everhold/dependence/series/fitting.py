@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 import scipy
 from scipy.special import betaln, gammaincinv, xlog1py, xlogy
@@ -146,6 +145,8 @@ def _held(table: Any, names: list[str]) -> tuple[dict[str, NDArray[Any]], list[s
     if isinstance(table, Mapping):
         held = {str(name): column for name, column in table.items()}
         return {name: _array(name, held[name]) for name in names if name in held}, list(held)
+    import narwhals.stable.v1 as nw  # slow to import, and needed here alone
+
     try:
         frame = nw.from_native(table)
     except TypeError:
