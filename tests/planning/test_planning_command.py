@@ -84,6 +84,19 @@ def test_the_notes_of_the_table_are_short(everhold):
     assert max(map(len, shown.splitlines())) < 130
 
 
+def test_how_alike_rows_of_a_group_are_expected_to_be_narrows_what_is_expected_alone(everhold):
+    groups = ("--group-size", "5", "--format", "json")
+    worst, expected = (json.loads(everhold(*WISH, *groups, *more).stdout) for more in ((), ("--alike", "0.05")))
+    assert expected == plan(rows=20_000, queries=100, overfits=2, dependence=Groups(5), alike=0.05).to_dict()
+    before, after = (
+        next(line for line in made["lines"] if line["mechanism"] == "guess_and_check") for made in (worst, expected)
+    )
+    assert after["expected"] < before["expected"]
+    assert after["radius"] == before["radius"]
+    assert "--alike is for groups" in everhold(*WISH, "--alike", "0.05", code=2).stderr
+    assert "alike is 2.0" in everhold(*WISH, "--group-size", "5", "--alike", "2", code=2).stderr
+
+
 def test_bad_wishes_are_wrong_usage(everhold):
     assert "neither rows nor radius" in everhold("--queries", "100", code=2).stderr
     assert "confidence is 1.0" in everhold(*WISH, "--confidence", "1", code=2).stderr

@@ -58,6 +58,13 @@ def plan(
     group_size: Annotated[
         int | None, typer.Option(metavar="INT", help="Rows of one group, which may depend in any way; no --model.")
     ] = None,
+    alike: Annotated[
+        float | None,
+        typer.Option(
+            help="Expected correlation of two rows of one group, from 0 to 1; by default 1, the worst case. What is "
+            "expected rests on it, and no promise does."
+        ),
+    ] = None,
     chart: Annotated[
         Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")
     ] = None,
@@ -74,7 +81,8 @@ def plan(
     'published' are bounds from the literature, for comparison. The line
     'empirical' is for questions that are fixed before the first answer. With
     --model the rows depend on each other as the file says; with --group-size 5
-    they come in groups of 5, such as households, that are independent.
+    they come in groups of 5, such as households, that are independent; --alike
+    .05 says how alike rows of one group are expected to be.
 
     Exit codes:
       0  done
@@ -84,10 +92,13 @@ def plan(
     """
     from everhold.planning import plan as make_plan
 
+    if alike is not None and model is None and group_size is None:
+        raise Misuse("--alike is for groups; expected --group-size or --model beside it")
     with arguments_checked():
         made = make_plan(
             rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack, radius=radius,
             dependence=_dependence(model, group_size), training_rows=training_rows, at=at, disagreement=disagreement,
+            alike=alike,
         )  # fmt: skip
     if chart is not None:
         _draw(made, chart)
