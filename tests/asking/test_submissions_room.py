@@ -1,4 +1,4 @@
-"""Whether there is room for a submission is decided once, before anything is told; what was told is on the board."""
+"""True if there is room for a submission is decided once, before anything is told; what was told is on the board."""
 
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor

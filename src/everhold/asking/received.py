@@ -17,7 +17,7 @@ __all__ = ["FormatReport", "Submission", "is_score", "without_guess"]
 
 
 def is_score(source: object) -> bool:
-    """Whether an answer's value is what the sealed rows say, and not a guess that they confirmed."""
+    """True if an answer's value is what the sealed rows say, and not a guess that they confirmed."""
     return source == "holdout"
 
 

@@ -200,14 +200,14 @@ class Contest:
         return self.competition.submissions - (0 if team is None else team.received)
 
     def _is_repeat(self, accounts: Accounts, team: Team, predicted: str) -> bool:
-        """Whether a team's latest submission is these predictions, and handing them in again would change nothing."""
+        """True if a team's latest submission is these predictions, and handing them in again would change nothing."""
         if team.latest != predicted:
             return False
         over = accounts.closed or accounts.submissions.closed
         return over or team.final == predicted or self._leads(accounts, team.final)
 
     def _leads(self, accounts: Accounts, predicted: str) -> bool:
-        """Whether these predictions lead at present."""
+        """True if these predictions lead at present."""
         gate = accounts.gates.by_name.get(LEADERBOARD)
         return gate is not None and gate.champion == self.question(predicted)
 
@@ -250,7 +250,7 @@ class Contest:
         return {"leads": verdict.champion == candidate.digest, "refused": verdict.refused}
 
     def _was_told(self, candidate: Candidate) -> bool:
-        """Whether a verdict on these predictions is in the ledger, against whichever leader there was."""
+        """True if a verdict on these predictions is in the ledger, against whichever leader there was."""
         gate = self._accounts().gates.by_name.get(LEADERBOARD)
         leaders = self.leaders()
         return gate is not None and (

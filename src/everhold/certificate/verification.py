@@ -465,7 +465,7 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
 
 
 def _query_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Whether the list of queries is whole: as many of each source, and at such a price, as the account says."""
+    """True if the list of queries is whole: as many of each source, and at such a price, as the account says."""
     account = document["account"]
     queries = account.get("queries")
     if queries is None:

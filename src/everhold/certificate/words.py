@@ -297,7 +297,7 @@ def _said_of_shares(said: str, rows: Mapping[str, Any]) -> list[str]:
 
 
 def _by_labels(rows: Mapping[str, Any]) -> bool:
-    """Whether the table was split by its labels."""
+    """True if the table was split by its labels."""
     return rows.get("stratified") is not None and rows["stratified"] == rows["label"]
 
 

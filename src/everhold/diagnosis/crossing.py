@@ -111,7 +111,7 @@ class Crossing:
 
     @property
     def crossed(self) -> bool:
-        """Whether any value is shared by several units."""
+        """True if any value is shared by several units."""
         return len(self._cells.units) > 0
 
     @cached_property

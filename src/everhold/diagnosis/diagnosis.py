@@ -290,7 +290,7 @@ def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
 
 
 def _covered(column: str, diagnosis: Diagnosis) -> bool:
-    """Whether a declared model without a column of groups takes so many rows for one as the column's groups have."""
+    """True if a declared model without a column of groups takes so many rows for one as the column's groups have."""
     if diagnosis.declared.group_column is not None or diagnosis.promised is None:
         return False
     sizes = [found.sizes for found in diagnosis.findings if found.column == column and found.sizes]

@@ -334,7 +334,7 @@ def _groups(look: Look) -> Iterator[Finding]:
 
 
 def repeats(column: Column) -> bool:
-    """Whether groups of equal values could make the rows worth less: what counts is the sum of squared sizes."""
+    """True if groups of equal values could make the rows worth less: what counts is the sum of squared sizes."""
     sizes = np.bincount(column.ranks[column.ranks >= 0])
     alone = int(np.count_nonzero(column.ranks < 0))
     return len(sizes) >= 2 and float(np.sum(sizes**2)) + alone >= LESS_WORTH * len(column.ranks)

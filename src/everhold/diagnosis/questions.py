@@ -153,7 +153,7 @@ class Watch:
 
     @property
     def alone(self) -> bool:
-        """Whether there is one order only, and nothing else to look at."""
+        """True if there is one order only, and nothing else to look at."""
         return len(self.orders) < 2 and not self.groups and self.units is None
 
     def worth(

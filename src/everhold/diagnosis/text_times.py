@@ -29,7 +29,7 @@ _SHAPES = tuple(
 
 
 def may_be_time(value: str) -> bool:
-    """Whether one value has the shape of a date or a time."""
+    """True if one value has the shape of a date or a time."""
     return any(shape.fullmatch(value.strip()) for shape in _SHAPES)
 
 

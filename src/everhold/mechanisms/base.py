@@ -351,7 +351,7 @@ class Mechanism(ABC):
 
     @property
     def bets(self) -> bool:
-        """Whether intervals are as narrow as values spread on the training rows (S8), not as any values could."""
+        """True if intervals are as narrow as values spread on the training rows (S8), not as any values could."""
         return self.unsealable and not self.parameters().get("slack")
 
     def start(self, noise: Noise) -> State:

@@ -37,7 +37,7 @@ DEAREST = 12.3
 """No label of `Offsets` costs more nats; there are about 54,000 labels that can be told anywhere."""
 
 EARLIER_DEAREST = 7.4
-"""What a lost label was counted for in ledgers of versions whose labels gave up at [0, 1]."""
+"""Price of a lost label in ledgers of versions whose labels gave up at [0, 1]."""
 
 CHEAPEST = 4.3
 """No label of `Offsets` costs fewer, in this version or in earlier ones."""

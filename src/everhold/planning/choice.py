@@ -132,7 +132,7 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
 
 
 def is_worth(mechanism: Mechanism, alike: float | None) -> bool:
-    """Whether the guaranteed radius says something, or what is expected of honest guesses does."""
+    """True if the guaranteed radius says something, or what is expected of honest guesses does."""
     if mechanism.promise().radius < _VACUOUS:
         return True
     return mechanism.expected_radius(USUAL_VALUE, alike) < least_vacuous(USUAL_VALUE)

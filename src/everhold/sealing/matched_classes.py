@@ -1,4 +1,4 @@
-"""Stratified splits that nobody declared: values of a column that training and sealed rows have in the same shares.
+"""Undeclared stratified splits: values of a column that training and sealed rows have in the same shares.
 
 A stratified split divides the rows of each value in one ratio, to less than one row. Training rows then tell how often
 each value is sealed, and whatever chance did to the shares in the whole table it did to both parts.

@@ -216,7 +216,7 @@ class Content:
         return equal or (mostly_different and enough)
 
     def is_told_about(self, other: Content) -> bool:
-        """Whether a match with another table may be told to a steward who perhaps does not know the other's rows.
+        """True if a match with another table may be told to a steward who perhaps does not know the other's rows.
 
         Then a match takes at least 500 of the other table's rows, and a quarter of them; a small table or a much
         smaller one would be a test of a few guessed rows.

@@ -130,7 +130,7 @@ class FileStructure:
         return int(groups) if groups + others > 2 and chance < _BY_CHANCE else 0
 
     def _is_clock(self, column: str) -> bool:
-        """Whether a column is a time, or numbers training rows, by which the two sides follow each other."""
+        """True if a column is a time, or numbers training rows, by which the two sides follow each other."""
         name = quoted(column)
         if not _TIMES.match(self._type("training", column)):
             if self._sealed.columns[column].value not in ("number", "string"):
@@ -148,7 +148,7 @@ class FileStructure:
         return bool(first > end or last < start)
 
     def _follows(self, column: str, clock: str) -> bool:
-        """Whether a column is the clock, or never falls while the clock goes on, as weeks and months do."""
+        """True if a column is the clock, or never falls while the clock goes on, as weeks and months do."""
         if column == clock:
             return True
         name, time = quoted(column), quoted(clock)
@@ -156,7 +156,7 @@ class FileStructure:
         return self._follow_each_other(column) and not self._count(f"SELECT count(*) FROM ({falls}) WHERE falls")
 
     def _is_inside(self, column: str, declared: str) -> bool:
-        """Whether all training rows with one value of a column are of one declared group."""
+        """True if all training rows with one value of a column are of one declared group."""
         name, of = quoted(column), quoted(declared)
         return not self._rows(f"SELECT 1 FROM training GROUP BY {name} HAVING count(DISTINCT {of}) > 1 LIMIT 1")
 
