@@ -246,7 +246,7 @@ def _asked(family: Family, mechanism: Mechanism, training: Table) -> tuple[Any, 
 def intervals(
     family: Family, mechanism: Mechanism, training: Table, sealed: Table
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """What the first question is told, and what is unsealed of it, by the procedure in force."""
+    """Told and unsealed interval of the first query, by the procedure in force."""
     bound, _, schema = _asked(family, mechanism, training)
     needs, unit = needs_of(bound, mechanism, schema), mechanism.unit
     values = [np.rint(family.question(table) * unit).astype(np.int64) for table in (training, sealed)]

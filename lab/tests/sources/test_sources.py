@@ -76,7 +76,7 @@ def test_items_of_a_source_have_names_of_their_own_and_run_something():
 
 
 def test_calls_are_shown_as_they_are_made():
-    """The text of a call evaluates to its number, so nobody can read one call and get the number of another."""
+    """The text of a call evaluates to its number, so text and number cannot drift apart."""
     for _, items in SOURCES.values():
         for item in items:
             if isinstance(item.run, Call) and "chain(" not in item.run.shown and "Subsampling" not in item.run.shown:

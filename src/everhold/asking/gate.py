@@ -138,7 +138,7 @@ class Gate:
         return {"questions": queries, "beyond": max(asked - queries, 0)}
 
     def _sees(self, gate: GateAccount, data: dict[str, Any]) -> dict[str, float | None] | None:
-        """What the next challenge can see; None where gains are no accuracies, or rows depend on each other."""
+        """Least gain the next challenge can see; None where gains are no accuracies, or rows depend on each other."""
         mechanism, schema, state = self._desk.mechanism, self._desk.schema, self._desk.state_from(data)
         assert isinstance(mechanism, GuessAndCheck)
         if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.binomial_tails:

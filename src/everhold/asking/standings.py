@@ -85,7 +85,7 @@ def _unsealed(contest: Contest) -> dict[str, Numbers]:
 
 
 def _answered(contest: Contest, team: Team) -> Told | None:
-    """What the team was told of its final submission; a guess that was confirmed is no score."""
+    """Answer to the team about its final submission; a confirmed guess is no score."""
     entry = contest.desk.find(contest.question(team.final))
     if entry is None or entry.answer["low"] is None:
         return None

@@ -64,7 +64,7 @@ def rows_on_a_chain(radius: float) -> float:
 
 
 def price_of_lemma_4(tolerance: float) -> float:
-    """What Theorem 2 pays for a tolerance on a Markov chain, by Lemma 4."""
+    """Price of a tolerance in Theorem 2 on a Markov chain, by Lemma 4."""
     return 1.0 / bayes.chain_privacy_for(tolerance / 3.0, rows=1_000_000, gap=0.4, least=0.3)
 
 
